@@ -1,0 +1,176 @@
+// Package pass signs and verifies passes: short-lived JWTs (EdDSA over Ed25519) that let one person order once. The pass's
+// jti is the order id. queue-api signs; queue-api and order-consumer verify, the latter with the public JWK set only.
+// It imports the standard library and the other contracts only.
+package pass
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"hanjul/pkg/keyring"
+	"hanjul/pkg/order"
+	"hanjul/pkg/product"
+)
+
+// Issuer is the iss of every pass.
+const Issuer = "hanjul"
+
+// ErrInvalid says that the text is no pass of ours: malformed, another algorithm or key, a wrong signature, or claims out of form.
+var ErrInvalid = errors.New("pass is not valid")
+
+// sizeMax bounds what is decoded: a 256-byte user id in JSON escapes to at most 1,536 bytes.
+const sizeMax = 4096
+
+// Pass is what a pass says. Expiry is information for its holder: the lease in Redis decides, and a bind compares with Redis TIME.
+type Pass struct {
+	User      product.UserID
+	Product   product.ID
+	Place     product.Place
+	OrderID   order.ID // jti
+	Epoch     int64    // pass_epoch: a lower one than the product's is revoked
+	Admitted  time.Time
+	IssuedAt  time.Time
+	ExpiresAt time.Time // rounded up to the second
+}
+
+type header struct {
+	Algorithm string `json:"alg"`
+	Type      string `json:"typ"`
+	KeyID     string `json:"kid"`
+}
+
+type claims struct {
+	Issuer   string         `json:"iss"`
+	Subject  product.UserID `json:"sub"`
+	Product  product.ID     `json:"product"`
+	Place    product.Place  `json:"place"`
+	JWTID    order.ID       `json:"jti"`
+	Epoch    int64          `json:"pass_epoch"`
+	Admitted int64          `json:"adm"` // milliseconds
+	Issued   int64          `json:"iat"`
+	Expires  int64          `json:"exp"`
+}
+
+// Signer signs passes. Safe for concurrent use.
+type Signer struct {
+	kid string
+	key ed25519.PrivateKey
+}
+
+// NewSigner takes the key whose secret is an Ed25519 seed of 32 bytes.
+func NewSigner(key keyring.Key) (*Signer, error) {
+	if len(key.Secret()) != ed25519.SeedSize {
+		return nil, fmt.Errorf("pass key %s: expected %d bytes of seed", key.ID(), ed25519.SeedSize)
+	}
+	return &Signer{key.ID(), ed25519.NewKeyFromSeed(key.Secret())}, nil
+}
+
+// Sign makes the JWT. The same pass gives the same text.
+func (s *Signer) Sign(p Pass) (string, error) {
+	head, err := json.Marshal(header{"EdDSA", "JWT", s.kid})
+	if err != nil {
+		return "", fmt.Errorf("sign pass: %w", err)
+	}
+	body, err := json.Marshal(claims{
+		Issuer, p.User, p.Product, p.Place, p.OrderID, p.Epoch, p.Admitted.UnixMilli(), p.IssuedAt.Unix(), ceilSecond(p.ExpiresAt),
+	})
+	if err != nil {
+		return "", fmt.Errorf("sign pass: %w", err)
+	}
+	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(body)
+	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(s.key, []byte(text))), nil
+}
+
+// Verifier returns what verifies this signer's passes.
+func (s *Signer) Verifier() Verifier {
+	return Verifier{s.kid: s.key.Public().(ed25519.PublicKey)}
+}
+
+func ceilSecond(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// Verifier holds public keys by key id. Safe for concurrent use.
+type Verifier map[string]ed25519.PublicKey
+
+// Verify checks the signature and the form of the claims, never the expiry, and returns what the pass says; ErrInvalid otherwise.
+// The caller compares user, product and expiry with its own.
+func (v Verifier) Verify(text string) (Pass, error) {
+	if len(text) > sizeMax {
+		return Pass{}, ErrInvalid
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return Pass{}, ErrInvalid
+	}
+	var h header
+	var c claims
+	if !decode(parts[0], &h) || !decode(parts[1], &c) {
+		return Pass{}, ErrInvalid
+	}
+	key, known := v[h.KeyID]
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if !known || err != nil || h.Algorithm != "EdDSA" || !ed25519.Verify(key, []byte(parts[0]+"."+parts[1]), signature) {
+		return Pass{}, ErrInvalid
+	}
+	_, errID := order.ParseID(string(c.JWTID))
+	_, errProduct := product.ParseID(string(c.Product))
+	_, errUser := product.ParseUserID(string(c.Subject))
+	if c.Issuer != Issuer || c.Place < 1 || errors.Join(errID, errProduct, errUser) != nil {
+		return Pass{}, ErrInvalid
+	}
+	return Pass{
+		c.Subject, c.Product, c.Place, c.JWTID, c.Epoch,
+		time.UnixMilli(c.Admitted), time.Unix(c.Issued, 0), time.Unix(c.Expires, 0),
+	}, nil
+}
+
+func decode(part string, into any) bool {
+	b, err := base64.RawURLEncoding.DecodeString(part)
+	return err == nil && json.Unmarshal(b, into) == nil
+}
+
+type jwk struct {
+	Type      string `json:"kty"`
+	Curve     string `json:"crv"`
+	Use       string `json:"use"`
+	Algorithm string `json:"alg"`
+	KeyID     string `json:"kid"`
+	X         string `json:"x"`
+}
+
+type jwkSet struct {
+	Keys []jwk `json:"keys"`
+}
+
+// ParseJWKS reads a JWK set (RFC 8037: kty OKP, crv Ed25519). Keys of other types are ignored; a set without one of ours is an error.
+func ParseJWKS(b []byte) (Verifier, error) {
+	var set jwkSet
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&set); err != nil {
+		return nil, fmt.Errorf("pass keys: expected a JWK set: %w", err)
+	}
+	v := Verifier{}
+	for _, k := range set.Keys {
+		if k.Type != "OKP" || k.Curve != "Ed25519" {
+			continue
+		}
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err != nil || len(x) != ed25519.PublicKeySize || k.KeyID == "" {
+			return nil, fmt.Errorf("pass keys: key %q: expected kid and x of %d bytes", k.KeyID, ed25519.PublicKeySize)
+		}
+		v[k.KeyID] = x
+	}
+	if len(v) == 0 {
+		return nil, errors.New("pass keys: expected at least one key with kty OKP and crv Ed25519")
+	}
+	return v, nil
+}

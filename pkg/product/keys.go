@@ -1,0 +1,36 @@
+package product
+
+// Keyspace names every Redis key. Its prefix lets deployments and tests share one Redis without meeting; it holds no
+// braces, which would move the hash tag. All keys of one product carry the tag {product} and so share a slot. The key
+// table with types and contents is in docs/joint.md, section 2.1.
+type Keyspace struct{ Prefix string }
+
+// Keys are the names of one product's keys. The packages waitingroom and stock own them; nobody else uses them.
+type Keys struct {
+	Settings, Restoring, Clock           string
+	Waiting, Away, AwayTill, Active      string
+	Who, WhoT, Judged, Intents, Ordering string
+	Stock                                string
+	Seen, Changes, Tally, Admits, Bans   string
+}
+
+// Product names the keys of one product.
+func (k Keyspace) Product(id ID) Keys {
+	tag := k.Prefix + "{" + string(id) + "}:"
+	return Keys{
+		Settings: tag + "settings", Restoring: tag + "restoring", Clock: tag + "clock",
+		Waiting: tag + "waiting", Away: tag + "away", AwayTill: tag + "awaytill", Active: tag + "active",
+		Who: tag + "who", WhoT: tag + "whot", Judged: tag + "judged", Intents: tag + "intents", Ordering: tag + "ordering",
+		Stock: tag + "stock",
+		Seen:  tag + "seen", Changes: tag + "changes", Tally: tag + "tally", Admits: tag + "admits", Bans: tag + "bans",
+	}
+}
+
+// Catalogue is the set of all product ids with a sentinel member, written whole by the scheduler (owner waitingroom).
+func (k Keyspace) Catalogue() string { return k.Prefix + "catalogue" }
+
+// Status is the hash of one order's status (owner orderstatus), in a slot of its own.
+func (k Keyspace) Status(orderID string) string { return k.Prefix + "status:" + orderID }
+
+// Wanted is the sorted set of statuses that somebody asked for and Redis does not know (owner orderstatus).
+func (k Keyspace) Wanted() string { return k.Prefix + "status:wanted" }
