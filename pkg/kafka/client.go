@@ -1,0 +1,170 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Client asks brokers for offsets, records and metadata over connections of its
+// own. It is safe for concurrent use. A request occupies a connection until its
+// answer is there, so a client that waits for new records must not be shared
+// with work that is in a hurry; the producer therefore keeps its own.
+type Client struct {
+	cfg       Config
+	kafka     *kafkago.Client
+	transport *kafkago.Transport
+	conns     *Conns
+	cancel    context.CancelFunc
+}
+
+// NewClient returns a client; it opens no connection before the first request.
+// Close it.
+func NewClient(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+
+	cfg = cfg.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	conns := NewConns()
+	transport := &kafkago.Transport{
+		Dial:           conns.DialContext,
+		DialTimeout:    cfg.Timeout,
+		MetadataTTL:    cfg.MetadataTTL,
+		MetadataTopics: cfg.Topics,
+		ClientID:       cfg.ClientID,
+		Context:        ctx,
+	}
+
+	return &Client{
+		cfg: cfg,
+		kafka: &kafkago.Client{
+			Addr: kafkago.TCP(cfg.Brokers...),
+			// Never zero: the library then tells brokers to give up after
+			// half a second, and no request would have a deadline.
+			Timeout:   cfg.Timeout,
+			Transport: transport,
+		},
+		transport: transport,
+		conns:     conns,
+		cancel:    cancel,
+	}, nil
+}
+
+// Close ends every connection and the goroutines behind them, requests in
+// flight included. It may be repeated.
+func (c *Client) Close() {
+	c.cancel()
+	c.transport.CloseIdleConnections()
+	c.conns.Close()
+}
+
+// Partitions returns how many partitions the topic has; ErrNoTopic when the
+// cluster does not have it.
+func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
+	found, err := c.describe(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+
+	return len(found.Partitions), nil
+}
+
+func (c *Client) describe(ctx context.Context, topic string) (kafkago.Topic, error) {
+	answer, err := c.kafka.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return kafkago.Topic{}, fmt.Errorf("metadata of topic %s: %w", topic, err)
+	}
+
+	for _, t := range answer.Topics {
+		if t.Name != topic {
+			continue
+		}
+
+		if isCode(t.Error, kafkago.UnknownTopicOrPartition) {
+			return kafkago.Topic{}, fmt.Errorf("topic %s: %w", topic, ErrNoTopic)
+		}
+
+		if t.Error != nil {
+			return kafkago.Topic{}, fmt.Errorf("metadata of topic %s: %w", topic, t.Error)
+		}
+
+		return t, nil
+	}
+
+	return kafkago.Topic{}, fmt.Errorf("topic %s: %w", topic, ErrNoTopic)
+}
+
+// Conns dials connections and remembers them, so that whoever owns it can end
+// them all, also those on which the library still waits for an answer. It is
+// safe for concurrent use.
+type Conns struct {
+	mu     sync.Mutex
+	open   map[*ownedConn]struct{}
+	closed bool
+}
+
+// NewConns returns an empty set of connections.
+func NewConns() *Conns {
+	return &Conns{open: make(map[*ownedConn]struct{})}
+}
+
+// DialContext opens a connection; net.ErrClosed after Close.
+func (c *Conns) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+
+	owned := &ownedConn{Conn: conn, owner: c}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if c.closed {
+		return nil, fmt.Errorf("dial %s: %w", address, closeAnd(conn, net.ErrClosed))
+	}
+
+	c.open[owned] = struct{}{}
+
+	return owned, nil
+}
+
+// Close ends all connections, and those that are dialled later. It may be
+// repeated.
+func (c *Conns) Close() {
+	c.mu.Lock()
+	open := c.open
+	c.open = make(map[*ownedConn]struct{})
+	c.closed = true
+	c.mu.Unlock()
+
+	for conn := range open {
+		_ = conn.Conn.Close() // Nothing is left to do with a connection that fails to close.
+	}
+}
+
+func closeAnd(conn net.Conn, err error) error {
+	_ = conn.Close() // The reason for closing is what the caller must hear.
+
+	return err
+}
+
+type ownedConn struct {
+	net.Conn
+	owner *Conns
+}
+
+func (c *ownedConn) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
+
+	return c.Conn.Close()
+}

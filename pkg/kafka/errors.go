@@ -1,0 +1,47 @@
+package kafka
+
+import (
+	"errors"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Outcomes a caller branches on.
+var (
+	// ErrFull means that the bound of waiting records is reached: overload.
+	ErrFull = errors.New("kafka: queue of waiting records is full")
+	// ErrClosed means that the producer stops or has stopped.
+	ErrClosed = errors.New("kafka: producer is closed")
+	// ErrTooLarge means that a record alone exceeds the bound of a batch.
+	ErrTooLarge = errors.New("kafka: record is too large")
+	// ErrNoKey means that a record has no key to place it by.
+	ErrNoKey = errors.New("kafka: record has no key")
+	// ErrNoTopic means that a topic is not configured, or not in the cluster.
+	ErrNoTopic = errors.New("kafka: no such topic")
+	// ErrBehind means that a record was not sent, because an earlier one of the
+	// same key and call was not acknowledged.
+	ErrBehind = errors.New("kafka: an earlier record of the same key was not acknowledged")
+	// ErrSlotUsed means that a slot was used twice.
+	ErrSlotUsed = errors.New("kafka: slot is used up")
+	// ErrOffsetOutOfRange means that an offset is not, or no longer, in the log.
+	ErrOffsetOutOfRange = errors.New("kafka: offset out of range")
+	// ErrNoProgress means that a broker repeatedly answered without records
+	// although the log goes on.
+	ErrNoProgress = errors.New("kafka: no progress")
+)
+
+// isCode reports whether err carries one of the broker's error codes.
+func isCode(err error, codes ...kafkago.Error) bool {
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+
+	for _, c := range codes {
+		if code == c {
+			return true
+		}
+	}
+
+	return false
+}
