@@ -1,0 +1,89 @@
+// Package local runs hanjul on one machine: it starts Redis, Postgres and
+// Kafka, makes the keys, and runs our binaries as processes.
+//
+// It owns every child process it starts and the folders they write to. Nothing
+// it starts outlives it: children die with their parent (the kernel's parent
+// death signal), live in process groups of their own, and are stopped in the
+// reverse order of the flow. It never starts a service of the distribution,
+// never listens anywhere but on the loopback address, and imports no other
+// module of ours: the binaries are known by path and the contracts by HTTP.
+//
+// Each server comes from the first of: an address in the environment
+// (HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL, HANJUL_KAFKA_BROKERS); a program on
+// this machine (redis-server 7.0 or newer, postgres 15 or newer); for Kafka a
+// broker inside this process, or Apache Kafka from its jars where
+// HANJUL_KAFKA=jars asks for it.
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Outcomes a caller branches on.
+var (
+	// ErrMissing says that a program which a server needs is not on this machine.
+	ErrMissing = errors.New("not on this machine")
+	// ErrTooOld says that a program is here and older than we can work with.
+	ErrTooOld = errors.New("too old")
+	// ErrStopped says that a server or process was used after it ended.
+	ErrStopped = errors.New("not running")
+	// ErrInUse says that another launcher holds the same data folder.
+	ErrInUse = errors.New("already in use")
+)
+
+// atLeast reports whether a dotted version is not older than major.minor.
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	number := func(i int) int {
+		if i >= len(parts) {
+			return 0
+		}
+		digits := parts[i]
+		if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+			digits = digits[:end]
+		}
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	if number(0) != major {
+		return number(0) > major
+	}
+	return number(1) >= minor
+}
+
+// workDir gives the absolute folder of a server: dir when it is named, else a
+// new temporary one that the server removes when it stops.
+func workDir(dir, kind string) (path string, temporary bool, err error) {
+	if dir == "" {
+		path, err = os.MkdirTemp("", "hanjul-"+kind+"-")
+		if err != nil {
+			return "", false, fmt.Errorf("make a folder for %s: %w", kind, err)
+		}
+		return path, true, nil
+	}
+	path, err = filepath.Abs(dir)
+	if err != nil {
+		return "", false, fmt.Errorf("folder of %s: %w", kind, err)
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return "", false, fmt.Errorf("make the folder of %s: %w", kind, err)
+	}
+	return path, false, nil
+}
+
+// logTo gives a writer that is never nil.
+func logTo(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}

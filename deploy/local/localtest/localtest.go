@@ -1,0 +1,205 @@
+// Package localtest gives the tests of every module their servers: a Redis in
+// one-node cluster mode, a Postgres, a Kafka broker.
+//
+// It owns the servers a test process shares, and their names: a fresh key
+// prefix, database or topic per test, so that tests run in parallel and nothing
+// is ever flushed. A server is the one the environment names (HANJUL_REDIS_ADDRS,
+// HANJUL_POSTGRES_URL, HANJUL_KAFKA_BROKERS), else one started on first use and
+// ended by Main. A server that cannot be had makes its tests skip aloud, or fail
+// where HANJUL_REQUIRE_SERVICES=1. It is never linked into anything shipped.
+package localtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"hanjul/deploy/local"
+)
+
+// startLimit bounds the start of one server, a busy machine included.
+const startLimit = 2 * time.Minute
+
+// servers are what one test process shares. This is the one variable of the
+// package: a test binary has no place of its own to keep them.
+var servers struct {
+	redis    shared[*local.Redis]
+	postgres shared[*local.Postgres]
+	kafka    shared[*local.Kafka]
+}
+
+// shared is a server started on first use.
+type shared[S interface{ Stop(context.Context) error }] struct {
+	mu     sync.Mutex
+	tried  bool
+	server S
+	err    error
+}
+
+func (s *shared[S]) get(start func(context.Context) (S, error)) (S, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.tried {
+		ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+		defer cancel()
+		s.tried = true
+		s.server, s.err = start(ctx)
+	}
+	return s.server, s.err
+}
+
+func (s *shared[S]) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tried && s.err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+		defer cancel()
+		_ = s.server.Stop(ctx) // it is gone either way
+	}
+	s.tried = false
+}
+
+// RedisFixture is a Redis and the start of every key this test may use.
+type RedisFixture struct {
+	// Addrs are the nodes, host:port.
+	Addrs []string
+	// Prefix is fresh for the test; keys that do not start with it belong to others.
+	Prefix string
+}
+
+// Redis gives the shared Redis with a fresh key prefix.
+func Redis(t testing.TB) RedisFixture {
+	t.Helper()
+	fixture := RedisFixture{Addrs: local.GivenByEnvironment().Redis, Prefix: "t" + random() + ":"}
+	if len(fixture.Addrs) == 0 {
+		server, err := servers.redis.get(func(ctx context.Context) (*local.Redis, error) {
+			return local.StartRedis(ctx, local.RedisOptions{})
+		})
+		Need(t, err)
+		fixture.Addrs = []string{server.Addr()}
+	}
+	logOnFailure(t, "redis %s, keys start with %s", strings.Join(fixture.Addrs, ","), fixture.Prefix)
+	return fixture
+}
+
+// PrivateRedis gives a Redis of the test's own, which may be flushed, killed,
+// paused and restarted. It keeps what it was told over a restart.
+func PrivateRedis(t testing.TB) *local.Redis {
+	t.Helper()
+	server, err := local.StartRedis(t.Context(), local.RedisOptions{Dir: t.TempDir(), Persist: true})
+	Need(t, err)
+	t.Cleanup(func() { stop(t, server) })
+	return server
+}
+
+// PrivatePostgres gives a Postgres of the test's own, which may be killed and restarted.
+func PrivatePostgres(t testing.TB) *local.Postgres {
+	t.Helper()
+	server, err := local.StartPostgres(t.Context(), local.PostgresOptions{})
+	Need(t, err)
+	t.Cleanup(func() { stop(t, server) })
+	return server
+}
+
+// Kafka gives the shared brokers, host:port. Use topics and groups named by Topic.
+func Kafka(t testing.TB) []string {
+	t.Helper()
+	if given := local.GivenByEnvironment().Kafka; len(given) > 0 {
+		return given
+	}
+	server, err := servers.kafka.get(func(ctx context.Context) (*local.Kafka, error) {
+		return local.StartKafka(ctx, local.KafkaOptions{})
+	})
+	Need(t, err)
+	return server.Addrs()
+}
+
+// KafkaCluster gives a broker of the test's own inside the process, for fault
+// injection. Options add to or override those of local.StartKafka: one broker,
+// no topic made on first use, short group sessions accepted.
+func KafkaCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	server, err := local.StartKafka(t.Context(), local.KafkaOptions{}, opts...)
+	Need(t, err)
+	t.Cleanup(func() { stop(t, server) })
+	return server.Cluster()
+}
+
+// Topic gives a topic or group name that nobody else uses; it starts with prefix.
+func Topic(t testing.TB, prefix string) string {
+	t.Helper()
+	name := prefix + "-" + random()
+	logOnFailure(t, "kafka name %s", name)
+	return name
+}
+
+// Need returns when err is nil. Otherwise the server behind it cannot be had:
+// the test fails where HANJUL_REQUIRE_SERVICES=1, and else is skipped, with a
+// line in the file that HANJUL_SKIP_LOG names.
+func Need(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("HANJUL_REQUIRE_SERVICES") == "1" {
+		t.Fatalf("a server that must be here: %v", err)
+	}
+	Skip(t, err.Error())
+}
+
+// Skip skips the test aloud: the reason also goes to the file that
+// HANJUL_SKIP_LOG names, where set, so that whoever ran the suite is told.
+// It is for what a machine may lack; HANJUL_REQUIRE_SERVICES does not change it.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if path := os.Getenv("HANJUL_SKIP_LOG"); path != "" {
+		if err := appendLine(path, fmt.Sprintf("%s: %s", t.Name(), strings.ReplaceAll(reason, "\n", " "))); err != nil {
+			t.Errorf("record the skip: %v", err)
+		}
+	}
+	t.Skip(reason)
+}
+
+// appendLine adds one line in a single write, so that processes do not mix theirs.
+func appendLine(path, line string) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := file.WriteString(line + "\n"); err != nil {
+		_ = file.Close() // the write's error says more
+		return err
+	}
+	return file.Close()
+}
+
+func stop(t testing.TB, server interface{ Stop(context.Context) error }) {
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if err := server.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
+
+func logOnFailure(t testing.TB, format string, args ...any) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf(format, args...)
+		}
+	})
+}
+
+// random gives 16 hexadecimal digits.
+func random() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,242 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisStart bounds one start of a Redis. A node in cluster mode calls itself
+// writable two seconds after it woke at the earliest.
+const redisStart = 60 * time.Second
+
+// RedisOptions says how a Redis is started; the zero value gives one that
+// forgets everything, on a free port, in a temporary folder.
+type RedisOptions struct {
+	// Dir is where it writes; "" means a temporary folder, removed by Stop.
+	Dir string
+	// Persist makes it append every write to disk before it answers, so that
+	// the state survives a restart in the same Dir.
+	Persist bool
+	// Port is fixed when it is not 0; a taken one is then an error.
+	Port int
+	// Log gets what the server prints; nil drops it.
+	Log io.Writer
+}
+
+// Redis is one redis-server in cluster mode which owns all 16384 slots, so
+// that a script which touches an undeclared or foreign slot fails here as it
+// would in a real cluster. Its methods are safe concurrently.
+type Redis struct {
+	options   RedisOptions
+	path      string
+	version   string
+	dir       string
+	temporary bool
+
+	mu        sync.Mutex
+	port, bus int
+	proc      *child
+}
+
+// StartRedis starts a Redis and returns when it accepts writes on every slot.
+// It fails with ErrMissing or ErrTooOld (older than 7.0) before anything is
+// started. ctx bounds the start only.
+func StartRedis(ctx context.Context, options RedisOptions) (*Redis, error) {
+	path, version, err := findRedis(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, temporary, err := workDir(options.Dir, "redis")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{options: options, path: path, version: version, dir: dir, temporary: temporary, port: options.Port}
+	if err := r.start(ctx); err != nil {
+		r.removeTemporary()
+		return nil, err
+	}
+	return r, nil
+}
+
+var redisVersion = regexp.MustCompile(`v=([0-9.]+)`)
+
+// findRedis gives the program and its version.
+func findRedis(ctx context.Context) (path, version string, err error) {
+	path, err = find("redis-server", "/usr/bin", "/usr/local/bin", "/usr/sbin")
+	if err != nil {
+		return "", "", err
+	}
+	printed, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	match := redisVersion.FindSubmatch(printed)
+	if match == nil {
+		return "", "", fmt.Errorf("ask %s for its version: it says %q", path, printed)
+	}
+	version = string(match[1])
+	if !atLeast(version, 7, 0) {
+		return "", "", fmt.Errorf("%s is %s, 7.0 or newer is needed: %w", path, version, ErrTooOld)
+	}
+	return path, version, nil
+}
+
+// start brings the process up, on other ports when a free one was snatched.
+func (r *Redis) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, redisStart)
+	defer cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for range portTries {
+		err = r.startOnce(ctx)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "in use") {
+			return err
+		}
+		if r.options.Port == 0 {
+			r.port = 0
+		}
+		r.bus = 0
+	}
+	return err
+}
+
+func (r *Redis) startOnce(ctx context.Context) error {
+	if r.port == 0 {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		r.port = port
+	}
+	if r.bus == 0 {
+		bus, err := freePort()
+		if err != nil {
+			return err
+		}
+		r.bus = bus
+	}
+	appendOnly := "no"
+	if r.options.Persist {
+		appendOnly = "yes"
+	}
+	cmd := exec.Command(r.path,
+		"--bind", loopback, "--port", strconv.Itoa(r.port),
+		"--dir", r.dir, "--daemonize", "no", "--save", "",
+		"--appendonly", appendOnly, "--appendfsync", "always",
+		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+		"--cluster-port", strconv.Itoa(r.bus), "--cluster-announce-ip", loopback,
+		"--loglevel", "notice", "--maxmemory-policy", "noeviction")
+	cmd.Dir = r.dir
+	proc, err := startChild("redis-server", cmd, syscall.SIGKILL, r.options.Log)
+	if err != nil {
+		return err
+	}
+	if err := awaitRedis(ctx, proc, hostPort(r.port)); err != nil {
+		proc.kill()
+		return fmt.Errorf("redis-server on port %d: %w", r.port, err)
+	}
+	r.proc = proc
+	return nil
+}
+
+// awaitRedis gives the node its slots where it has none yet and waits until it
+// serves them.
+func awaitRedis(ctx context.Context, proc *child, addr string) error {
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1, DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	return poll(ctx, proc, "redis-server", func(ctx context.Context) (bool, error) {
+		server, err := client.Info(ctx, "server").Result()
+		if err != nil {
+			return false, err
+		}
+		if id := infoField(server, "process_id"); id != strconv.Itoa(proc.pid()) {
+			return false, fmt.Errorf("process %s answers in our place", id)
+		}
+		cluster, err := client.ClusterInfo(ctx).Result()
+		if err != nil {
+			return false, err
+		}
+		if infoField(cluster, "cluster_slots_assigned") == "0" {
+			return false, client.ClusterAddSlotsRange(ctx, 0, 16383).Err()
+		}
+		return infoField(cluster, "cluster_state") == "ok", nil
+	})
+}
+
+// infoField gives one line's value out of an INFO answer.
+func infoField(info, name string) string {
+	for line := range strings.SplitSeq(info, "\n") {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Addr is host:port. It stays the same over Restart.
+func (r *Redis) Addr() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return hostPort(r.port)
+}
+
+// Version is the server's version, such as "7.0.15".
+func (r *Redis) Version() string { return r.version }
+
+// Dir is the folder it writes to.
+func (r *Redis) Dir() string { return r.dir }
+
+// Stop ends the server (what it has is written when Persist was asked) and
+// removes a temporary folder. It returns when the process is gone, killing it
+// when ctx is over first. Safe to repeat.
+func (r *Redis) Stop(ctx context.Context) error {
+	r.process().stop(ctx, syscall.SIGTERM)
+	r.removeTemporary()
+	return nil
+}
+
+// Kill ends the server by SIGKILL and returns when it is gone.
+func (r *Redis) Kill() { r.process().kill() }
+
+// Restart starts the server again in the same folder and on the same port,
+// stopping it first when it still runs. Without Persist it comes back empty.
+func (r *Redis) Restart(ctx context.Context) error {
+	if r.temporary {
+		if _, err := os.Stat(r.dir); err != nil {
+			return fmt.Errorf("restart redis-server: %w", errors.Join(ErrStopped, err))
+		}
+	}
+	r.process().stop(ctx, syscall.SIGTERM)
+	return r.start(ctx)
+}
+
+// Pause freezes the server (SIGSTOP): its connections stay open and nothing answers.
+func (r *Redis) Pause() error { return r.process().signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (r *Redis) Resume() error { return r.process().signal(syscall.SIGCONT) }
+
+func (r *Redis) process() *child {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.proc
+}
+
+func (r *Redis) removeTemporary() {
+	if r.temporary {
+		_ = os.RemoveAll(r.dir) // a leftover in the temporary folder harms nobody
+	}
+}
