@@ -132,6 +132,7 @@ func TestSource(t *testing.T) {
 func TestSourceSecret(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, content string) string {
+		t.Helper()
 		path := filepath.Join(t.TempDir(), "key")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

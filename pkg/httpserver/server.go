@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Drain)
 	defer cancel()
 	err = server.Shutdown(drain)
-	<-served // http.ErrServerClosed at once: Shutdown closes the listener first
+	_ = <-served // http.ErrServerClosed at once: Shutdown closes the listener first
 	if err == nil {
 		return nil
 	}

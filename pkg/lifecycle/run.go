@@ -130,7 +130,7 @@ func (r *run) ready(ctx context.Context, p *part) bool {
 		return false
 	case p := <-r.ended:
 		cancel()
-		<-ready
+		_ = <-ready // it returns once its context has ended
 		r.early(p)
 		return false
 	}

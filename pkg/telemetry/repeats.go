@@ -67,5 +67,5 @@ func (r *Repeats) log(ctx context.Context, level slog.Level, message string, att
 	if skipped > 0 {
 		attrs = append(attrs[:len(attrs):len(attrs)], slog.Int("left_out", skipped))
 	}
-	r.logger.LogAttrs(ctx, level, message, attrs...)
+	r.logger.LogAttrs(ctx, level, message, attrs...) //nolint:sloglint // constant at every caller, which is what the rule is for
 }
