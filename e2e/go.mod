@@ -12,3 +12,5 @@ replace (
 	hanjul/services/order-consumer => ../services/order-consumer
 	hanjul/services/queue-api => ../services/queue-api
 )
+
+require github.com/google/go-cmp v0.7.0

@@ -1,0 +1,148 @@
+# One workspace, several modules, no go.mod at the root: "work" stands for all of them in go build, vet and test.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+# Tools, pinned here and nowhere else; built through the Go module proxy into bin/tools.
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION   := v1.9.0
+
+BIN      := bin
+TOOLS    := $(BIN)/tools
+LINT     := $(TOOLS)/$(GOLANGCI_LINT_VERSION)/golangci-lint
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+LDFLAGS  := -X main.version=$(VERSION) -X main.revision=$(REVISION)
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+# The directories of all modules, and the same as patterns for tools that do not know "work".
+MODULES   = $(shell go list -m -f '{{.Dir}}')
+PATTERNS  = $(shell go list -m -f '{{.Dir}}/...')
+
+# The race detector needs a C compiler; without one the tests run all the same, and say so.
+RACE := $(if $(shell command -v $$(go env CC)),-race)
+# How long one package's tests may take before they are ended with a stack dump.
+TEST_TIMEOUT ?= 5m
+
+##@ Everyday
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build every binary into bin/
+	@mkdir -p $(BIN)
+	$(GO_BUILD) -o $(BIN)/ hanjul/services/queue-api hanjul/services/admission-scheduler hanjul/services/order-consumer
+	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo
+
+.PHONY: demo
+demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 INSTALL=0)
+	@$(BIN)/hanjul-local setup
+	@$(BIN)/demo
+
+.PHONY: run
+run: build ## keep the whole stack running, with a product open; state survives a restart
+	@$(BIN)/hanjul-local run
+
+.PHONY: test
+test: build warn-race ## the whole suite, with its servers and the race detector
+	$(BIN)/hanjul-local with-servers -- go test $(RACE) -timeout $(TEST_TIMEOUT) work
+
+.PHONY: race
+race: test ## the same: the suite always runs with the race detector
+
+.PHONY: kafka
+kafka: build ## fetch Apache Kafka's jars and start one node (needs Java 17 and Maven)
+	@$(BIN)/hanjul-local kafka
+
+.PHONY: test-kafka
+test-kafka: build warn-race ## the Kafka suite and one sale on Apache Kafka itself
+	HANJUL_KAFKA=jars $(BIN)/hanjul-local with-servers -- go test $(RACE) -count=1 -timeout 10m -run '^TestKafka' \
+		hanjul/pkg/kafka/... hanjul/services/order-consumer/internal/intake/... hanjul/e2e/...
+
+.PHONY: bench
+bench: build ## the benchmarks, each beside its ceiling in the same run
+	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/...
+
+##@ House
+
+.PHONY: fmt
+fmt: $(LINT) ## format every file
+	$(LINT) fmt $(PATTERNS)
+
+.PHONY: lint
+lint: $(LINT) ## run the linters of .golangci.yml
+	$(LINT) run $(PATTERNS)
+
+.PHONY: tidy
+tidy: ## tidy every module, then the workspace
+	for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy); done
+	go work sync
+
+.PHONY: verify
+verify: verify-format verify-vet verify-lint verify-tidy verify-modules verify-house verify-vulns ## check everything, change nothing
+	@echo 'verify: ok'
+
+.PHONY: fix
+fix: fmt tidy ## repair what verify finds, as far as a machine can
+	$(LINT) run --fix $(PATTERNS)
+
+.PHONY: clean
+clean: ## remove what was built; state under .data stays
+	rm -rf $(BIN) dist
+
+# The parts of verify, each of which runs alone too.
+
+.PHONY: verify-format
+verify-format: $(LINT)
+	@echo '== format'
+	@$(LINT) fmt --diff $(PATTERNS)
+
+.PHONY: verify-vet
+verify-vet:
+	@echo '== vet'
+	@go vet work
+
+.PHONY: verify-lint
+verify-lint: $(LINT)
+	@echo '== lint'
+	@$(LINT) run $(PATTERNS)
+
+.PHONY: verify-tidy
+verify-tidy:
+	@echo '== tidy'
+	@for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy -diff); done
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	git ls-files -z -- '*go.mod' '*go.sum' '*.go' '*.lua' '*.sql' go.work go.work.sum | xargs -0 cp --parents -t "$$scratch"; \
+	(cd "$$scratch" && go work sync); \
+	for file in $$(git ls-files -- '*go.mod' go.work go.work.sum); do diff -u "$$file" "$$scratch/$$file"; done
+
+.PHONY: verify-modules
+verify-modules:
+	@echo '== each module without the workspace'
+	@for module in $(MODULES); do (cd "$$module" && GOWORK=off go build ./... && GOWORK=off go vet ./...); done
+
+.PHONY: verify-house
+verify-house:
+	@echo '== imports, modules, comments, paths in documents'
+	@go test -count=1 hanjul/e2e/house
+
+.PHONY: verify-vulns
+verify-vulns:
+	@echo '== known vulnerabilities'
+	@code=0; said=$$(go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) $(PATTERNS) 2>&1) || code=$$?; \
+	if [ $$code -eq 0 ]; then echo 'none known'; \
+	elif grep -q 'fetching vulnerabilities' <<<"$$said"; then echo 'NOT CHECKED: the vulnerability database cannot be reached from here'; \
+	else echo "$$said"; exit 1; fi
+
+.PHONY: warn-race
+warn-race:
+	@$(if $(RACE),,echo 'NOTE: no C compiler here, so the race detector is off')
+
+# ./... is not used anywhere: at the root it fails on purpose.
+$(LINT):
+	@echo 'building golangci-lint $(GOLANGCI_LINT_VERSION), some minutes once'
+	@mkdir -p $(dir $@)
+	@GOBIN="$(abspath $(dir $@))" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -1,0 +1,87 @@
+// Package house holds the tree to its own rules: who may import whom, that the modules agree with each other, that
+// every package says what it is for, and that documents name what is there. It looks at the source only and starts nothing.
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// root is the folder of go.work; a test runs in its package's folder.
+const root = "../.."
+
+// pkg is what `go list` tells about one package.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+// packages lists every package of the workspace, tests left out, once for all tests.
+var packages = sync.OnceValues(func() ([]pkg, error) {
+	text, err := output("go", "list", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps", "work")
+	if err != nil {
+		return nil, err
+	}
+	var list []pkg
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var p pkg
+		switch err := decoder.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case err != nil:
+			return nil, err
+		}
+		list = append(list, p)
+	}
+})
+
+func allPackages(t *testing.T) []pkg {
+	t.Helper()
+	list, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// output runs a command at the root and returns what it prints.
+func output(name string, args ...string) ([]byte, error) {
+	command := exec.Command(name, args...)
+	command.Dir = root
+	var errText bytes.Buffer
+	command.Stderr = &errText
+	text, err := command.Output()
+	if err != nil {
+		return nil, errors.Join(err, errors.New(errText.String()))
+	}
+	return text, nil
+}
+
+// files lists what git tracks, from the root.
+func files(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	text, err := output("git", append([]string{"ls-files", "--cached", "--others", "--exclude-standard", "--"}, patterns...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var present []string
+	for name := range strings.FieldsSeq(string(text)) {
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil {
+			present = append(present, name)
+		}
+	}
+	return present
+}
