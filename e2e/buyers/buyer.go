@@ -60,12 +60,22 @@ func (b *buyer) write(call journal.Call, pass string, quantity int, a answer) {
 		switch {
 		case a.status == 0 && a.err != nil:
 			r.Errors["no answer: "+string(call)]++
-		case a.problem() != "":
+		case isRefusal(a):
 			r.Refusals[a.problem()]++
 		case a.status >= 400:
-			r.Errors[fmt.Sprintf("%s answered %d without a problem type", call, a.status)]++
+			r.Errors[fmt.Sprintf("%s answered %d %s", call, a.status, a.problem())]++
 		}
 	})
+}
+
+// isRefusal says that the service said no in one of the ways that its contract has for people who do nothing wrong. Anything else
+// from 400 up is an error: a fault of the buyer's program or of the service.
+func isRefusal(a answer) bool {
+	switch a.status {
+	case http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return a.problem() != ""
+	}
+	return false
 }
 
 func (b *buyer) call(ctx context.Context, call journal.Call, r request, quantity int) answer {
@@ -204,7 +214,12 @@ func (b *buyer) wander(ctx context.Context) Outcome {
 			b.polls = 0 // tried again at the next poll
 		}
 	case b.role == Leaver:
-		a := b.call(ctx, journal.CallLeave, request{method: http.MethodPost, path: b.queue() + "/leave", ticket: b.ticket}, 0)
+		// Both ways of leaving are used.
+		r := request{method: http.MethodPost, path: b.queue() + "/leave", ticket: b.ticket}
+		if b.n%2 == 0 {
+			r = request{method: http.MethodDelete, path: b.queue(), ticket: b.ticket}
+		}
+		a := b.call(ctx, journal.CallLeave, r, 0)
 		if a.status == http.StatusOK {
 			b.tally.with(func(r *Result) { r.Roles[Leaver]++ })
 			return Left
