@@ -13,4 +13,7 @@ replace (
 	hanjul/services/queue-api => ../services/queue-api
 )
 
-require github.com/google/go-cmp v0.7.0
+require (
+	github.com/google/go-cmp v0.7.0
+	hanjul/pkg v0.0.0-00010101000000-000000000000
+)

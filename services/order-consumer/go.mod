@@ -12,3 +12,5 @@ replace (
 	hanjul/services/order-consumer => ../../services/order-consumer
 	hanjul/services/queue-api => ../../services/queue-api
 )
+
+require hanjul/pkg v0.0.0-00010101000000-000000000000
