@@ -1,0 +1,160 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"hanjul/pkg/product"
+)
+
+// pick walks from product to product along the index of unpublished rows and takes the head of each lane. It starts after
+// the product $1, leaves out the products of $2 (their events) and the product/topic pairs of $3 (what else they have), and takes at
+// most $4 rows of events and $4 others per product, $5 in all. rank says whether a lane was cut anywhere but at its end.
+const pick = `
+WITH RECURSIVE lane AS (
+  (SELECT product_id FROM outbox WHERE published_at IS NULL AND product_id > $1 ORDER BY product_id, seq, n LIMIT 1)
+  UNION ALL
+  SELECT (SELECT o.product_id FROM outbox o WHERE o.published_at IS NULL AND o.product_id > lane.product_id
+          ORDER BY o.product_id, o.seq, o.n LIMIT 1)
+  FROM lane WHERE lane.product_id IS NOT NULL
+)
+SELECT r.id::text, r.created_at, r.n, r.topic, r.product_id, coalesce(r.seq, 0), r.aggregatetype, r.aggregateid, r.type,
+       r.payload, coalesce(r.traceparent, ''), r.rank
+FROM lane CROSS JOIN LATERAL (
+  (SELECT c.*, row_number() OVER (ORDER BY c.n) AS rank FROM outbox c
+   WHERE c.product_id = lane.product_id AND c.published_at IS NULL AND c.seq IS NULL
+     AND NOT (c.product_id || '/' || c.topic = ANY ($3::text[]))
+   ORDER BY c.n LIMIT $4)
+  UNION ALL
+  (SELECT e.*, row_number() OVER (ORDER BY e.seq, e.n) AS rank FROM outbox e
+   WHERE e.product_id = lane.product_id AND e.published_at IS NULL AND e.seq IS NOT NULL
+     AND NOT (lane.product_id = ANY ($2::text[]))
+   ORDER BY e.seq, e.n LIMIT $4)
+) r
+WHERE lane.product_id IS NOT NULL
+LIMIT $5`
+
+// claim writes the owner's token. The span of times keeps it to the partitions concerned.
+const claim = `
+UPDATE outbox SET claim = $1, claimed_at = now()
+WHERE id = ANY ($2::uuid[]) AND created_at BETWEEN $3 AND $4 AND published_at IS NULL
+RETURNING id::text`
+
+type picked struct {
+	Row
+	rank int64
+}
+
+// Claim takes unpublished rows for this owner, at most limit, and returns them in the order in which they must leave: by
+// product, a product's events by seq, the rest by n. Lanes in hold are left out. What was claimed before and not marked is returned
+// again. Successive claims go round the products; none at all means that nothing waits outside hold.
+func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane) ([]Row, error) {
+	found, err := w.pick(ctx, limit, hold)
+	if err == nil && len(found) == 0 && w.after != "" {
+		w.after = ""
+		found, err = w.pick(ctx, limit, hold)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox rows: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	w.after = found[len(found)-1].Product
+	ids, from, to := span(found)
+	rows, err := w.conn.Query(ctx, claim, w.token, ids, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox rows: %w", err)
+	}
+	claimed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("claim outbox rows: %w", err)
+	}
+	return heads(found, claimed), nil
+}
+
+func (w *Owner) pick(ctx context.Context, limit int, hold []Lane) ([]picked, error) {
+	events, others := []string{}, []string{}
+	for _, lane := range hold {
+		if lane.Events {
+			events = append(events, string(lane.Product))
+		} else {
+			others = append(others, string(lane.Product)+"/"+lane.Topic)
+		}
+	}
+	rows, err := w.conn.Query(ctx, pick, string(w.after), events, others, limit, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (picked, error) {
+		var p picked
+		var id string
+		err := row.Scan(&p.ID, &p.CreatedAt, &p.N, &p.Topic, &id, &p.Seq, &p.AggregateType, &p.AggregateID, &p.Type,
+			&p.Payload, &p.Traceparent, &p.rank)
+		p.Product = product.ID(id)
+		return p, err
+	})
+}
+
+// heads sorts what was picked and keeps of each product's events, and of its other rows, the unbroken beginning: a statement
+// promises no order for what LIMIT cuts and RETURNING returns, and a row must never leave without those before it.
+func heads(found []picked, claimed []string) []Row {
+	ours := make(map[string]bool, len(claimed))
+	for _, id := range claimed {
+		ours[id] = true
+	}
+	slices.SortFunc(found, func(a, b picked) int { return compare(a.Row, b.Row) })
+	rows := make([]Row, 0, len(found))
+	type run struct {
+		product product.ID
+		events  bool
+	}
+	next := make(map[run]int64)
+	for _, p := range found {
+		r := run{p.Product, p.IsEvent()}
+		if !ours[p.ID] || p.rank != next[r]+1 {
+			continue
+		}
+		next[r]++
+		rows = append(rows, p.Row)
+	}
+	return rows
+}
+
+// compare orders rows as they must leave.
+func compare(a, b Row) int {
+	switch {
+	case a.Product != b.Product:
+		if a.Product < b.Product {
+			return -1
+		}
+		return 1
+	case a.IsEvent() != b.IsEvent():
+		if b.IsEvent() {
+			return -1
+		}
+		return 1
+	case a.Seq != b.Seq:
+		return int(a.Seq - b.Seq)
+	}
+	return int(a.N - b.N)
+}
+
+func span(found []picked) (ids []string, from, to time.Time) {
+	ids = make([]string, len(found))
+	from, to = found[0].CreatedAt, found[0].CreatedAt
+	for i, p := range found {
+		ids[i] = p.ID
+		if p.CreatedAt.Before(from) {
+			from = p.CreatedAt
+		}
+		if p.CreatedAt.After(to) {
+			to = p.CreatedAt
+		}
+	}
+	return ids, from, to
+}

@@ -1,0 +1,32 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+)
+
+const mark = `
+UPDATE outbox SET published_at = now()
+WHERE id = ANY ($2::uuid[]) AND created_at BETWEEN $3 AND $4 AND claim = $1 AND published_at IS NULL`
+
+// Mark notes that the rows, which this owner claimed, are published: call it after Kafka acknowledged them. It returns how
+// many it marked; fewer than asked gives ErrLost, since somebody else has claimed or marked the rest. A repeat marks nothing.
+func (w *Owner) Mark(ctx context.Context, rows []Row) (int, error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	found := make([]picked, len(rows))
+	for i, row := range rows {
+		found[i].Row = row
+	}
+	ids, from, to := span(found)
+	tag, err := w.conn.Exec(ctx, mark, w.token, ids, from, to)
+	if err != nil {
+		return 0, fmt.Errorf("mark outbox rows: %w", err)
+	}
+	n := int(tag.RowsAffected())
+	if n < len(rows) {
+		return n, fmt.Errorf("mark outbox rows: %d of %d: %w", n, len(rows), ErrLost)
+	}
+	return n, nil
+}

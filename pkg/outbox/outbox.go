@@ -1,0 +1,102 @@
+// Package outbox reads the table of what must still be published and notes what was. It owns the SQL of claiming, marking
+// and measuring outbox rows and the table's partitions; it never inserts a row (the ledger does, in the transaction that
+// decides what the row tells) and never deletes one. It knows no Kafka: the relay of order-consumer stands between.
+//
+// One process at a time is the owner, by an advisory lock on a connection of its own. Behind the lock stands a second
+// fence: rows are marked only where they still carry the owner's claim, so that one who was paused and replaced marks
+// nothing.
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"hanjul/pkg/postgres"
+	"hanjul/pkg/product"
+)
+
+var (
+	// ErrTaken says that another process owns the outbox: stand by and ask again.
+	ErrTaken = errors.New("the outbox has another owner")
+	// ErrLost says that a row carried another owner's claim when it was to be marked: step down.
+	ErrLost = errors.New("the outbox was taken over")
+)
+
+// Row is what one row tells. A row with Seq 0 is no event: a command or a dead letter.
+type Row struct {
+	ID            string // a UUID, derived: the event's id
+	CreatedAt     time.Time
+	N             int64
+	Topic         string
+	Product       product.ID
+	Seq           int64
+	AggregateType string
+	AggregateID   string
+	Type          string
+	Payload       []byte
+	Traceparent   string
+}
+
+// IsEvent says whether the row is one of the product's numbered facts.
+func (r Row) IsEvent() bool { return r.Seq > 0 }
+
+// Lane names the rows that must leave one after the other: a product's events, or what else of a product goes to one
+// topic. A row that cannot be published holds up its lane and no other.
+type Lane struct {
+	Product product.ID
+	Topic   string
+	Events  bool
+}
+
+// Lane is where the row stands in order.
+func (r Row) Lane() Lane { return Lane{Product: r.Product, Topic: r.Topic, Events: r.IsEvent()} }
+
+// Backlog is what is not published.
+type Backlog struct {
+	Rows   int64     // counted up to backlogMax
+	Oldest time.Time // zero without rows; of those counted
+}
+
+// backlogMax bounds the work of measuring: beyond it nobody needs the exact number.
+const backlogMax = 200_000
+
+// Outbox opens owners and looks after the table. Safe for concurrent use.
+type Outbox struct {
+	pool *pgxpool.Pool
+	url  string
+}
+
+// Open makes a value for the database of the URL; it does not connect. The URL must lead to the server itself and not through
+// a pooler that hands out connections by transaction: the owner's lock lives in its session.
+func Open(ctx context.Context, url string) (*Outbox, error) {
+	// For measuring and for partitions only; the owner has a connection of its own.
+	pool, err := postgres.Open(ctx, url, postgres.Config{Name: "hanjul-outbox", MaxConns: 2})
+	if err != nil {
+		return nil, fmt.Errorf("open outbox: %w", err)
+	}
+	return &Outbox{pool: pool, url: url}, nil
+}
+
+// Close ends the connections of this value; an owner has its own Close.
+func (o *Outbox) Close() { o.pool.Close() }
+
+// Backlog measures what is not published.
+func (o *Outbox) Backlog(ctx context.Context) (Backlog, error) {
+	const query = `
+SELECT count(*), min(created_at)
+FROM (SELECT created_at FROM outbox WHERE published_at IS NULL LIMIT $1) unpublished`
+	var rows int64
+	var oldest *time.Time
+	if err := o.pool.QueryRow(ctx, query, backlogMax).Scan(&rows, &oldest); err != nil {
+		return Backlog{}, fmt.Errorf("measure outbox: %w", err)
+	}
+	backlog := Backlog{Rows: rows}
+	if oldest != nil {
+		backlog.Oldest = *oldest
+	}
+	return backlog, nil
+}

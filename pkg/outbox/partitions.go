@@ -1,0 +1,98 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// partitionLock lets one process at a time change partitions, "hanjul-p" in ASCII.
+const partitionLock = int64(0x68616e6a756c2d70)
+
+// dayName is how the partition of a day (UTC) is called.
+const dayName = "outbox_20060102"
+
+// MakePartitions makes a partition for the day of from and each of the days after it, days in all (UTC), and returns how many
+// were not there. Rows of such a day that lie in the default partition move to the new one. It may be repeated and may run in
+// several processes at once. A day whose locks are not free within a second is left for the next call, with an error: inserts
+// must not queue up behind us. So call it days ahead; for today and tomorrow the whole table is locked for that moment.
+func (o *Outbox) MakePartitions(ctx context.Context, from time.Time, days int) (int, error) {
+	day := from.UTC().Truncate(24 * time.Hour)
+	made := 0
+	for range days {
+		exists, err := o.hasPartition(ctx, day)
+		if err != nil {
+			return made, err
+		}
+		if !exists {
+			if err := o.makePartition(ctx, day); err != nil {
+				return made, err
+			}
+			made++
+		}
+		day = day.AddDate(0, 0, 1)
+	}
+	return made, nil
+}
+
+func (o *Outbox) hasPartition(ctx context.Context, day time.Time) (bool, error) {
+	var exists bool
+	err := o.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, day.Format(dayName)).Scan(&exists)
+	if err != nil {
+		return false, fmt.Errorf("look for outbox partition %s: %w", day.Format(dayName), err)
+	}
+	return exists, nil
+}
+
+// makePartition builds the table apart and attaches it: unlike CREATE TABLE … PARTITION OF, that need not shut out
+// readers and writers of the other partitions.
+func (o *Outbox) makePartition(ctx context.Context, day time.Time) error {
+	name := day.Format(dayName)
+	err := pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, partitionLock); err != nil {
+			return err
+		}
+		var exists bool // Another process may have been first.
+		if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&exists); err != nil || exists {
+			return err
+		}
+		for _, statement := range partitionStatements(name, day, time.Now()) {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("make outbox partition %s: %w", name, err)
+	}
+	return nil
+}
+
+// partitionStatements are in an order that cannot meet a relay or a judge halfway: the tables are locked, the whole before its
+// part, before one of their rows is. The name and the times are made of digits only, since such statements take no parameters.
+func partitionStatements(name string, day, now time.Time) []string {
+	const form = "2006-01-02 15:04:05+00"
+	from, to := day.Format(form), day.AddDate(0, 0, 1).Format(form)
+	lock := `LOCK TABLE ONLY outbox IN SHARE UPDATE EXCLUSIVE MODE`
+	if day.Before(now.AddDate(0, 0, 2)) {
+		// Rows may be on their way into the default partition. An insert that had chosen it before the new one was
+		// attached would fail, so it must wait before it chooses.
+		lock = `LOCK TABLE ONLY outbox IN ACCESS EXCLUSIVE MODE`
+	}
+	return []string{
+		`SET LOCAL lock_timeout = '1s'`,
+		// Rows are written, claimed and marked once each; room on the page keeps the claim off the indexes, and dead
+		// versions must go long before a fifth of the table has died.
+		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02)`,
+		`ALTER TABLE ` + name + ` ADD CONSTRAINT day CHECK (created_at >= '` + from + `' AND created_at < '` + to + `')`,
+		lock,
+		`LOCK TABLE ONLY outbox_default IN ACCESS EXCLUSIVE MODE`,
+		`WITH moved AS (DELETE FROM outbox_default WHERE created_at >= '` + from + `' AND created_at < '` + to + `' RETURNING *)
+		 INSERT INTO ` + name + ` SELECT * FROM moved`,
+		`ALTER TABLE outbox ATTACH PARTITION ` + name + ` FOR VALUES FROM ('` + from + `') TO ('` + to + `')`,
+		`ALTER TABLE ` + name + ` DROP CONSTRAINT day`,
+	}
+}
