@@ -85,3 +85,9 @@ func files(t *testing.T, patterns ...string) []string {
 	}
 	return present
 }
+
+// missing notes what a rule or a document names and the tree lacks.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	t.Logf(format, args...)
+}

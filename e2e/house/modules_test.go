@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,10 @@ import (
 type module struct {
 	Module  struct{ Path string }
 	Go      string
+	Require []struct {
+		Path     string
+		Indirect bool
+	}
 	Replace []struct {
 		Old struct{ Path string }
 		New struct{ Path string }
@@ -67,5 +72,24 @@ func decode(t *testing.T, into any, name string, args ...string) {
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDependenciesAreExplained wants a line in docs/dependencies.md for every module that one of ours requires directly.
+func TestDependenciesAreExplained(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs/dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files(t, "*go.mod") {
+		var m module
+		decode(t, &m, "go", "mod", "edit", "-json", name)
+		for _, require := range m.Require {
+			ours := within(require.Path, []string{"hanjul"})
+			if !ours && !require.Indirect && !strings.Contains(string(page), "| `"+require.Path+"` |") {
+				t.Errorf("%s requires %s, which docs/dependencies.md does not explain", name, require.Path)
+			}
+		}
 	}
 }
