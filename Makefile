@@ -78,8 +78,8 @@ lint: $(LINT) ## run the linters of .golangci.yml
 
 .PHONY: tidy
 tidy: ## tidy every module, then the workspace
-	for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy); done
-	go work sync
+	@tidy() { for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy); done; }; \
+	tidy; go work sync; tidy # sync raises versions to what the workspace links, and leaves the sums to tidy
 
 .PHONY: verify
 verify: verify-format verify-vet verify-lint verify-tidy verify-modules verify-house verify-vulns ## check everything, change nothing
@@ -113,11 +113,12 @@ verify-lint: $(LINT)
 .PHONY: verify-tidy
 verify-tidy:
 	@echo '== tidy'
-	@for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy -diff); done
+	@failed=0; for module in $(MODULES); do (cd "$$module" && GOWORK=off go mod tidy -diff) || failed=1; done; exit $$failed
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	git ls-files -z -- '*go.mod' '*go.sum' '*.go' '*.lua' '*.sql' go.work go.work.sum | xargs -0 cp --parents -t "$$scratch"; \
-	(cd "$$scratch" && go work sync); \
-	for file in $$(git ls-files -- '*go.mod' go.work go.work.sum); do diff -u "$$file" "$$scratch/$$file"; done
+	(cd "$$scratch" && go work sync); failed=0; \
+	for file in $$(git ls-files -- '*go.mod' go.work go.work.sum); do diff -u "$$file" "$$scratch/$$file" || failed=1; done; \
+	exit $$failed
 
 .PHONY: verify-modules
 verify-modules:
