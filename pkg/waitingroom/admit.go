@@ -1,0 +1,87 @@
+package waitingroom
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"hanjul/lua"
+	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
+)
+
+// AdmitMax is the most people that one call of Admit lets through.
+const AdmitMax = 500
+
+// AdmitReason is why Admit let through fewer than it was asked for.
+type AdmitReason string
+
+// The reasons. AdmitFull means that there may be more: call again.
+const (
+	AdmitFull         AdmitReason = "" // as many as asked for
+	AdmitEmpty        AdmitReason = "empty"
+	AdmitCapacity     AdmitReason = "capacity"
+	AdmitRate         AdmitReason = "rate"
+	AdmitPaused       AdmitReason = "paused"
+	AdmitClosed       AdmitReason = "closed"
+	AdmitNotOpen      AdmitReason = "not_open"
+	AdmitSoldOut      AdmitReason = "sold_out"      // every unit is sold, held, or spoken for by a pass
+	AdmitStockUnknown AdmitReason = "stock_unknown" // ask for load_stock (LoadAsked)
+)
+
+// AdmitResult is what one call did.
+type AdmitResult struct {
+	Admitted int
+	Lapsed   int // passes whose time was over, freed by this call; at most 200, so call again when it is 200
+	Reason   AdmitReason
+	// Waits are, for those among the admitted who were let through because a slot became free in a line that was held up by its
+	// capacity, how long that slot had been free. Admissions that waited for a token or for somebody to come have none.
+	Waits     []time.Duration
+	Waiting   int64         // people still waiting
+	Active    int64         // unexpired passes
+	NextToken time.Duration // of AdmitRate: until the next token
+}
+
+// Admitter lets people through. It is apart from Room because its client must not repeat a command by itself (F41).
+// Safe for concurrent use and for any number of processes: the script keeps to rate and capacity.
+type Admitter struct {
+	rdb   redis.UniversalClient
+	keys  product.Keyspace
+	admit *redisconn.Script
+}
+
+// NewAdmitter takes a client that sends each command at most once (redisconn.OnceOptions).
+func NewAdmitter(rdb redis.UniversalClient, keys product.Keyspace) *Admitter {
+	return &Admitter{rdb, keys, redisconn.LoadScript(lua.FS, "waitingroom_admit.lua")}
+}
+
+// Admit frees passes whose time is over (U6), then lets the first of the line through (U5), at most limit (1–AdmitMax) and
+// within rate, capacity and stock. ErrNotReady without settings. After an error it may have run; a repeat admits others, still
+// within the bounds.
+func (a *Admitter) Admit(ctx context.Context, p product.ID, limit int) (AdmitResult, error) {
+	k := a.keys.Product(p)
+	answer, err := a.admit.Run(ctx, a.rdb, []string{
+		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits,
+	}, strconv.Itoa(min(max(limit, 1), AdmitMax)))
+	if err != nil {
+		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)
+	}
+	if answer.Text(0) == "absent" {
+		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, ErrNotReady)
+	}
+	result := AdmitResult{
+		Reason: AdmitReason(answer.Text(1)), Admitted: int(answer.Int(2)), Lapsed: int(answer.Int(3)),
+		Waiting: answer.Int(4), Active: answer.Int(5), NextToken: time.Duration(answer.Int(6)) * time.Millisecond,
+	}
+	waits := answer.List(7)
+	for i := range waits.Len() {
+		result.Waits = append(result.Waits, time.Duration(waits.Int(i))*time.Millisecond)
+	}
+	if err := answer.Err(); err != nil {
+		return AdmitResult{}, broken(p, fmt.Errorf("admit: %w", err))
+	}
+	return result, nil
+}
