@@ -30,8 +30,8 @@ CREATE TABLE stock (
 ) WITH (fillfactor = 50);
 
 -- One row per order id, written by its verdict or by the cancel that overtook it. user_hash is the keyed hash of user_id
--- and stands for it in every constraint; user_id is NULL where only the hash was known (void). place is NULL for void and
--- tombstones. version: 1 verdict, 2 cancelled.
+-- and stands for it in every constraint; user_id is NULL where only the hash was known (void). quantity and place are NULL for
+-- void and tombstones, place also for an order without a line. judged_at is the row's last change. version: 1 verdict, 2 cancelled.
 CREATE TABLE orders (
     order_id    uuid        PRIMARY KEY,
     product_id  text        NOT NULL,
@@ -50,10 +50,10 @@ CREATE TABLE orders (
     UNIQUE (product_id, user_hash, place),
     UNIQUE (product_id, user_hash, idem_key),
     CHECK ((status = 'confirmed') = (reason IS NULL)),
-    CHECK (status <> 'confirmed' OR (quantity IS NOT NULL AND place IS NOT NULL AND user_id IS NOT NULL))
+    CHECK (status <> 'confirmed' OR (quantity IS NOT NULL AND user_id IS NOT NULL))
 );
 CREATE INDEX orders_confirmed_of_user ON orders (product_id, user_hash) INCLUDE (quantity) WHERE status = 'confirmed';
-CREATE INDEX orders_judged_at ON orders (judged_at);
+CREATE INDEX orders_judged_at ON orders (judged_at, order_id);
 
 -- Commands other than places, by id: a repeat finds its old answer. seq is NULL where the command made no event.
 CREATE TABLE commands (

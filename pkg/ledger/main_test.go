@@ -1,0 +1,9 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"hanjul/deploy/local/localtest"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }

@@ -1,0 +1,137 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"hanjul/pkg/product"
+)
+
+// PutProduct makes a product (state not_open, stock 0, and stock's adjust on its way when stock is not nil) or changes the settings of
+// one that exists (settings_v+1). State and Reason of the settings are ignored: Open, Pause and Resume own them. Errors:
+// ErrStockExists when the product exists and stock is not nil, ErrClosed, ErrInvalid, ErrRequestReused.
+func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Settings, stock *Movement) (ActionResult, error) {
+	settings.State, settings.Reason = product.NotOpen, ""
+	if err := settings.Validate(); err != nil {
+		return ActionResult{}, fmt.Errorf("put %s: %w: %w", a.Product, ErrInvalid, err)
+	}
+	if stock != nil && stock.Delta < 1 {
+		return ActionResult{}, fmt.Errorf("put %s: stock: expected a number above 0: %w", a.Product, ErrInvalid)
+	}
+	body := struct {
+		Settings product.Settings `json:"settings"`
+		Stock    int64            `json:"stock"`
+	}{Settings: settings}
+	if stock != nil {
+		body.Stock = stock.Delta
+	}
+	return l.act(ctx, call{Action: a, name: "put", body: body, movement: stock, do: func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error) {
+		switch {
+		case row == nil:
+			created, err := create(ctx, tx, a.Product, settings)
+			return ActionResult{Product: created, Created: true}, err
+		case row.Settings.State == product.Closed:
+			return ActionResult{}, ErrClosed
+		case stock != nil:
+			return ActionResult{}, ErrStockExists
+		}
+		settings.State, settings.Reason = row.Settings.State, row.Settings.Reason
+		changed, err := change(ctx, tx, *row, settings)
+		return ActionResult{Product: changed}, err
+	}})
+}
+
+// Open opens a product that is not open yet, and sets opened_us at its first opening. An open one stays as it is. Errors:
+// ErrUnknownProduct, ErrState (paused: resume it), ErrClosed, ErrRequestReused.
+func (l *Ledger) Open(ctx context.Context, a Action) (ActionResult, error) {
+	return l.move(ctx, a, "open", "", product.Open, product.NotOpen)
+}
+
+// Pause stops admission; reason is shown to people (at most 200 bytes). A paused product takes the new reason. Errors as Open.
+func (l *Ledger) Pause(ctx context.Context, a Action, reason string) (ActionResult, error) {
+	if len(reason) > 200 || !storable(reason) {
+		return ActionResult{}, fmt.Errorf("pause %s: reason: expected at most 200 bytes of text: %w", a.Product, ErrInvalid)
+	}
+	return l.move(ctx, a, "pause", reason, product.Paused, product.Open)
+}
+
+// Resume opens a paused product again and clears the reason. An open one stays as it is. Errors as Open.
+func (l *Ledger) Resume(ctx context.Context, a Action) (ActionResult, error) {
+	return l.move(ctx, a, "resume", "", product.Open, product.Paused)
+}
+
+// move takes a product from one state to another; one that is there already keeps its version unless the reason differs.
+func (l *Ledger) move(ctx context.Context, a Action, name, reason string, to, from product.State) (ActionResult, error) {
+	body := struct {
+		Reason string `json:"reason"`
+	}{reason}
+	return l.act(ctx, call{Action: a, name: name, body: body, do: func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error) {
+		if row == nil {
+			return ActionResult{}, ErrUnknownProduct
+		}
+		settings := row.Settings
+		switch settings.State {
+		case product.Closed:
+			return ActionResult{}, ErrClosed
+		case from, to:
+		default:
+			return ActionResult{}, fmt.Errorf("it is %s: %w", settings.State, ErrState)
+		}
+		settings.State, settings.Reason = to, reason
+		if settings == row.Settings {
+			return ActionResult{Product: *row}, nil
+		}
+		changed, err := change(ctx, tx, *row, settings)
+		return ActionResult{Product: changed}, err
+	}})
+}
+
+// Restock queues a change of the total, up or down. Errors: ErrUnknownProduct, ErrInvalid, ErrRequestReused.
+func (l *Ledger) Restock(ctx context.Context, a Action, m Movement) (ActionResult, error) {
+	body := struct {
+		Delta int64 `json:"delta"`
+	}{m.Delta}
+	return l.act(ctx, call{Action: a, name: "restock", body: body, movement: &m, do: func(_ context.Context, _ pgx.Tx, row *ProductRow) (ActionResult, error) {
+		if row == nil {
+			return ActionResult{}, ErrUnknownProduct
+		}
+		return ActionResult{Product: *row}, nil
+	}})
+}
+
+func create(ctx context.Context, tx pgx.Tx, p product.ID, settings product.Settings) (ProductRow, error) {
+	encoded, err := json.Marshal(settings)
+	if err != nil {
+		return ProductRow{}, err
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO products (id, settings) VALUES ($1, $2)`, string(p), encoded); err != nil {
+		return ProductRow{}, err
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO stock (product_id) VALUES ($1)`, string(p)); err != nil {
+		return ProductRow{}, err
+	}
+	return read(ctx, tx, p)
+}
+
+// change writes new settings with the next version. The first opening is a constant of the product: every place counts from it.
+func change(ctx context.Context, tx pgx.Tx, row ProductRow, settings product.Settings) (ProductRow, error) {
+	encoded, err := json.Marshal(settings)
+	if err != nil {
+		return ProductRow{}, err
+	}
+	if _, err := tx.Exec(ctx, `
+UPDATE products SET settings = $2, settings_v = settings_v + 1,
+  opened_us = coalesce(opened_us, CASE WHEN $3 THEN floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint END)
+WHERE id = $1`, string(row.ID), encoded, settings.State == product.Open); err != nil {
+		return ProductRow{}, err
+	}
+	return read(ctx, tx, row.ID)
+}
+
+func read(ctx context.Context, tx pgx.Tx, p product.ID) (ProductRow, error) {
+	rows, err := tx.Query(ctx, selectProduct+`WHERE p.id = $1`, string(p))
+	return one(rows, err, scanProduct, ErrUnknownProduct)
+}
