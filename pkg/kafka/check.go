@@ -1,0 +1,147 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Warning is something about a topic that could not be checked or may be meant.
+type Warning struct {
+	Topic   string
+	Message string
+}
+
+// String returns topic and message.
+func (w Warning) String() string { return "topic " + w.Topic + ": " + w.Message }
+
+// CheckTopics compares the topics of the cluster with their specifications and
+// joins all faults: a topic that is missing, has another partition count, too
+// few replicas, or settings under which records would be lost, compacted or
+// stamped by the broker. Settings that the cluster does not tell are warnings.
+func CheckTopics(ctx context.Context, cfg Config, specs []TopicSpec) (warnings []Warning, err error) {
+	err = once(ctx, cfg.withTopics(names(specs)...), func(ctx context.Context, c *Client) error {
+		var faults []error
+
+		warnings = nil
+
+		for _, spec := range specs {
+			topic, err := c.describe(ctx, spec.Name)
+			if err != nil {
+				if Transient(err) {
+					return err
+				}
+
+				faults = append(faults, err)
+
+				continue
+			}
+
+			faults = append(faults, checkLayout(spec, topic))
+
+			w, err := c.checkSettings(ctx, spec)
+			warnings = append(warnings, w...)
+			faults = append(faults, err)
+		}
+
+		return permanent(errors.Join(faults...))
+	})
+
+	return warnings, err
+}
+
+func checkLayout(spec TopicSpec, topic kafkago.Topic) error {
+	var faults []error
+
+	if found := len(topic.Partitions); found != spec.Partitions {
+		faults = append(faults, wrongCount(spec, found))
+	}
+
+	for _, p := range topic.Partitions {
+		if len(p.Replicas) < spec.Replication {
+			faults = append(faults, fmt.Errorf("topic %s: partition %d has %d replicas, at least %d are configured",
+				spec.Name, p.ID, len(p.Replicas), spec.Replication))
+
+			break // They were made together; one line is enough.
+		}
+	}
+
+	return errors.Join(faults...)
+}
+
+func (c *Client) checkSettings(ctx context.Context, spec TopicSpec) ([]Warning, error) {
+	settings, err := c.settings(ctx, spec.Name)
+	if err != nil {
+		return []Warning{{Topic: spec.Name, Message: "settings are not checked: " + err.Error()}}, nil
+	}
+
+	var (
+		warnings []Warning
+		faults   []error
+	)
+
+	check := func(name string, demand bool, ok func(string) bool, want string) {
+		value, told := settings[name]
+
+		switch {
+		case !demand:
+		case !told:
+			warnings = append(warnings, Warning{Topic: spec.Name, Message: name + " is not told and not checked"})
+		case !ok(value):
+			faults = append(faults, fmt.Errorf("topic %s: %s is %s, must be %s", spec.Name, name, value, want))
+		}
+	}
+
+	check(settingCleanup, true, func(v string) bool { return v == wantCleanup }, wantCleanup)
+	check(settingTimestamp, true, func(v string) bool { return strings.EqualFold(v, wantTimestamp) }, wantTimestamp)
+	check(settingInsync, spec.MinInsync > 0, func(v string) bool {
+		n, err := strconv.Atoi(v)
+
+		return err == nil && n >= spec.MinInsync
+	}, "at least "+strconv.Itoa(spec.MinInsync))
+	check(settingRetention, spec.Retention != 0, func(v string) bool {
+		ms, err := strconv.ParseInt(v, 10, 64)
+
+		return err == nil && (ms == -1 || spec.Retention > 0 && ms >= spec.Retention.Milliseconds())
+	}, "at least "+spec.retention()+" (-1 is unlimited)")
+
+	if size, told := settings[settingSize]; told && size != "-1" && spec.Retention != 0 {
+		warnings = append(warnings, Warning{
+			Topic:   spec.Name,
+			Message: settingSize + " is " + size + " and may delete records before their time",
+		})
+	}
+
+	return warnings, errors.Join(faults...)
+}
+
+func (c *Client) settings(ctx context.Context, topic string) (map[string]string, error) {
+	answer, err := c.kafka.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{
+		Resources: []kafkago.DescribeConfigRequestResource{{
+			ResourceType: kafkago.ResourceTypeTopic,
+			ResourceName: topic,
+			ConfigNames:  []string{settingCleanup, settingRetention, settingSize, settingInsync, settingTimestamp},
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	settings := make(map[string]string)
+
+	for _, resource := range answer.Resources {
+		if resource.Error != nil {
+			return nil, resource.Error
+		}
+
+		for _, entry := range resource.ConfigEntries {
+			settings[entry.ConfigName] = entry.ConfigValue
+		}
+	}
+
+	return settings, nil
+}

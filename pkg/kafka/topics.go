@@ -1,0 +1,157 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Unlimited is the Retention of a topic that never forgets by time.
+const Unlimited time.Duration = -1
+
+// TopicSpec says how a topic must be.
+type TopicSpec struct {
+	Name string
+	// Partitions is the exact count. It never changes while the topic lives,
+	// since keys would move.
+	Partitions int
+	// Replication and MinInsync are minima; zero means one replica, and no
+	// demand on min.insync.replicas.
+	Replication, MinInsync int
+	// Retention is the minimum by time; zero means no demand, Unlimited that
+	// nothing may be deleted.
+	Retention time.Duration
+}
+
+// Settings of a topic that we set and check.
+const (
+	settingCleanup   = "cleanup.policy"
+	settingRetention = "retention.ms"
+	settingSize      = "retention.bytes"
+	settingInsync    = "min.insync.replicas"
+	settingTimestamp = "message.timestamp.type"
+
+	wantCleanup   = "delete"
+	wantTimestamp = "CreateTime"
+)
+
+func (s TopicSpec) create() kafkago.TopicConfig {
+	settings := []kafkago.ConfigEntry{
+		{ConfigName: settingCleanup, ConfigValue: wantCleanup},
+		{ConfigName: settingTimestamp, ConfigValue: wantTimestamp},
+	}
+
+	if s.Retention != 0 {
+		settings = append(settings, kafkago.ConfigEntry{ConfigName: settingRetention, ConfigValue: s.retention()})
+	}
+
+	if s.MinInsync > 0 {
+		settings = append(settings, kafkago.ConfigEntry{ConfigName: settingInsync, ConfigValue: strconv.Itoa(s.MinInsync)})
+	}
+
+	return kafkago.TopicConfig{
+		Topic:             s.Name,
+		NumPartitions:     s.Partitions,
+		ReplicationFactor: max(s.Replication, 1),
+		ConfigEntries:     settings,
+	}
+}
+
+func (s TopicSpec) retention() string {
+	if s.Retention < 0 {
+		return "-1"
+	}
+
+	return strconv.FormatInt(s.Retention.Milliseconds(), 10)
+}
+
+// CreateTopics creates the topics that are not there and returns when all of
+// them have their partitions and leaders. A topic that is there with the same
+// partition count is left as it is; with another count it is an error. Safe to
+// repeat and to run in parallel.
+func CreateTopics(ctx context.Context, cfg Config, specs []TopicSpec) error {
+	return once(ctx, cfg.withTopics(names(specs)...), func(ctx context.Context, c *Client) error {
+		topics := make([]kafkago.TopicConfig, len(specs))
+		for i, spec := range specs {
+			topics[i] = spec.create()
+		}
+
+		answer, err := c.kafka.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: topics})
+		if err != nil {
+			return fmt.Errorf("create topics: %w", err)
+		}
+
+		var faults []error
+
+		for _, spec := range specs {
+			err := answer.Errors[spec.Name]
+			if err != nil && !isCode(err, kafkago.TopicAlreadyExists) {
+				faults = append(faults, fmt.Errorf("create topic %s: %w", spec.Name, err))
+			}
+		}
+
+		if err := errors.Join(faults...); err != nil {
+			return err
+		}
+
+		for _, spec := range specs {
+			faults = append(faults, c.settle(ctx, spec))
+		}
+
+		return errors.Join(faults...)
+	})
+}
+
+func names(specs []TopicSpec) []string {
+	names := make([]string, len(specs))
+	for i, spec := range specs {
+		names[i] = spec.Name
+	}
+
+	return names
+}
+
+// settle waits until the topic is known with all its leaders: a topic is
+// created before every broker has heard of it.
+func (c *Client) settle(ctx context.Context, spec TopicSpec) error {
+	var backoff Backoff
+
+	for {
+		topic, err := c.describe(ctx, spec.Name)
+
+		switch {
+		case err == nil && len(topic.Partitions) != spec.Partitions:
+			return wrongCount(spec, len(topic.Partitions))
+		case err == nil && leaderless(topic) == 0:
+			return nil
+		case err == nil:
+			err = fmt.Errorf("topic %s: %d partitions without a leader", spec.Name, leaderless(topic))
+		case !Transient(err) && !errors.Is(err, ErrNoTopic):
+			return err
+		}
+
+		if waitErr := backoff.Wait(ctx); waitErr != nil {
+			return fmt.Errorf("%w: last try: %w", waitErr, err)
+		}
+	}
+}
+
+func wrongCount(spec TopicSpec, found int) error {
+	return fmt.Errorf("topic %s: has %d partitions, configured are %d; the count of a topic must not change", spec.Name, found, spec.Partitions)
+}
+
+func leaderless(topic kafkago.Topic) int {
+	count := 0
+
+	for _, p := range topic.Partitions {
+		if p.Leader.Host == "" {
+			count++
+		}
+	}
+
+	return count
+}
