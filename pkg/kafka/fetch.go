@@ -236,6 +236,11 @@ func Transient(err error) bool {
 			kafkago.ClusterAuthorizationFailed,
 			kafkago.InvalidTopic,
 			kafkago.InvalidGroupId,
+			kafkago.InvalidPartitionNumber,
+			kafkago.InvalidReplicationFactor,
+			kafkago.InvalidConfiguration,
+			kafkago.InvalidRequest,
+			kafkago.PolicyViolation,
 			kafkago.UnsupportedVersion,
 		)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -22,24 +23,42 @@ const (
 
 // chain ties the records of one key and one call together.
 type chain struct {
-	broken atomic.Bool // One of them has an outcome other than Accepted.
+	broken atomic.Int64 // Position of the first one without an acknowledgement.
+}
+
+func newChain() *chain {
+	c := &chain{}
+	c.broken.Store(math.MaxInt64)
+
+	return c
+}
+
+// breakAt holds back what comes after the position.
+func (c *chain) breakAt(position int) {
+	for {
+		old := c.broken.Load()
+		if old <= int64(position) || c.broken.CompareAndSwap(old, int64(position)) {
+			return
+		}
+	}
 }
 
 // item is a record on its way.
 type item struct {
-	record Record
-	size   int // Upper bound of its encoded size.
-	chain  *chain
-	done   chan Result
+	record   Record
+	size     int    // Upper bound of its encoded size.
+	chain    *chain // Nil when nothing depends on it.
+	position int    // In its chain.
+	done     chan Result
 }
 
-func newItem(record Record, c *chain) *item {
+func newItem(record Record, c *chain, position int) *item {
 	size := recordOverhead + len(record.Key) + len(record.Value)
 	for _, h := range record.Headers {
 		size += headerOverhead + len(h.Key) + len(h.Value)
 	}
 
-	return &item{record: record, size: size, chain: c, done: make(chan Result, 1)}
+	return &item{record: record, size: size, chain: c, position: position, done: make(chan Result, 1)}
 }
 
 // wait returns the outcome, or Unknown when ctx ends before there is one. An
@@ -146,7 +165,7 @@ func (l *lane) unbroken(batch []*item) []*item {
 	kept := batch[:0:0]
 
 	for _, it := range batch {
-		if it.chain != nil && it.chain.broken.Load() {
+		if it.chain != nil && it.chain.broken.Load() < int64(it.position) {
 			l.decide(it, Result{Outcome: Unknown, Err: ErrBehind})
 		} else {
 			kept = append(kept, it)
@@ -251,7 +270,7 @@ func (l *lane) giveUp(batch []*item, err error) {
 // more; the channel has room.
 func (l *lane) decide(it *item, result Result) {
 	if result.Outcome != Accepted && it.chain != nil {
-		it.chain.broken.Store(true)
+		it.chain.breakAt(it.position)
 	}
 
 	l.producer.metrics.records.WithLabelValues(l.topic, result.Outcome.String()).Inc()

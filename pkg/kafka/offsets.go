@@ -108,6 +108,10 @@ func (c *Client) committed(ctx context.Context, group, topic string) (map[int]in
 		err = answer.Error
 	}
 
+	if isCode(err, kafkago.GroupIdNotFound) { // Some brokers say so, others tell no offset.
+		return map[int]int64{}, nil
+	}
+
 	if err != nil {
 		return nil, fmt.Errorf("committed offsets of group %s: %w", group, err)
 	}

@@ -236,7 +236,7 @@ func (s *Slot) Send(ctx context.Context, record Record) Result {
 		return Result{Outcome: Unknown, Err: ErrSlotUsed}
 	}
 
-	item := newItem(record, nil)
+	item := newItem(record, nil, 0)
 	if result, ok := s.producer.enqueue(item); !ok {
 		<-s.producer.places
 
@@ -259,7 +259,7 @@ func (p *Producer) Produce(ctx context.Context, records []Record) []Result {
 	for i, record := range records {
 		id := record.Topic + "\x00" + string(record.Key)
 		if chains[id] == nil {
-			chains[id] = &chain{}
+			chains[id] = newChain()
 		}
 
 		if err := p.place(ctx); err != nil {
@@ -270,11 +270,11 @@ func (p *Producer) Produce(ctx context.Context, records []Record) []Result {
 			break
 		}
 
-		item := newItem(record, chains[id])
+		item := newItem(record, chains[id], i)
 		if result, ok := p.enqueue(item); !ok {
 			<-p.places
 			results[i] = result
-			chains[id].broken.Store(true)
+			chains[id].breakAt(i)
 
 			continue
 		}

@@ -102,7 +102,7 @@ func CreateTopics(ctx context.Context, cfg Config, specs []TopicSpec) error {
 			faults = append(faults, c.settle(ctx, spec))
 		}
 
-		return errors.Join(faults...)
+		return permanent(errors.Join(faults...))
 	})
 }
 
