@@ -1,0 +1,89 @@
+// Package httpapi is the storefront's HTTP surface: it reads and checks requests, calls waitingroom for the line and submit
+// for orders, and writes answers. The surface stands in routes.go, one verb per file; errors.go is the only place that turns an
+// error into a status. It signs tickets and passes and owns their headers. It decides nothing about lines or orders, and a
+// ticket or a pass never stands for the person: the identity is on every call and must equal both.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"hanjul/pkg/keyring"
+	"hanjul/pkg/order"
+	"hanjul/pkg/orderstatus"
+	"hanjul/pkg/pass"
+	"hanjul/pkg/product"
+	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/submit"
+)
+
+// Room is what the handlers need of waitingroom.
+type Room interface {
+	Join(ctx context.Context, p product.ID, u product.UserHash, t *waitingroom.TicketClaim) (waitingroom.Standing, error)
+	Status(ctx context.Context, p product.ID, u product.UserHash, t *waitingroom.TicketClaim) (waitingroom.Standing, error)
+	Leave(ctx context.Context, p product.ID, u product.UserHash, place product.Place) (waitingroom.Standing, error)
+	View(ctx context.Context, p product.ID) (waitingroom.ProductView, error)
+	InCatalogue(ctx context.Context, p product.ID) (bool, error)
+	HasIntent(ctx context.Context, p product.ID, id order.ID) (bool, error)
+}
+
+// Statuses is what the handlers need of orderstatus.
+type Statuses interface {
+	Get(ctx context.Context, id order.ID) (order.Status, bool, error)
+	Want(ctx context.Context, w orderstatus.Wanted) error
+}
+
+// Submitter takes orders.
+type Submitter interface {
+	Submit(ctx context.Context, r submit.Request) (submit.Answer, error)
+}
+
+// Keys are what the surface signs and derives with.
+type Keys struct {
+	Orders  keyring.Key  // order ids from places
+	Users   keyring.Key  // hashes of user ids
+	Tickets keyring.Ring // the first signs
+	Passes  *pass.Signer
+}
+
+// Config is the behaviour that operators choose.
+type Config struct {
+	Cadence Cadence
+	// RequestTimeout bounds the look-ups of one request; an order that is bound goes on beyond it. Default 2 s.
+	RequestTimeout time.Duration
+	// Advise makes a pass life that is too short for the cadence a warning instead of a refusal; for local use (F36).
+	Advise bool
+}
+
+// API answers the storefront. Make it with New; its Handler is safe for concurrent use.
+type API struct {
+	room     Room
+	statuses Statuses
+	orders   Submitter
+	keys     Keys
+	verifier pass.Verifier
+	views    *views
+	logger   *slog.Logger
+	metrics  *Metrics
+	cfg      Config
+}
+
+// New returns the surface over its neighbours.
+func New(room Room, statuses Statuses, orders Submitter, keys Keys, logger *slog.Logger, metrics *Metrics, cfg Config) *API {
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = 2 * time.Second
+	}
+	return &API{
+		room: room, statuses: statuses, orders: orders, keys: keys, verifier: keys.Passes.Verifier(),
+		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.Advise),
+		logger: logger, metrics: metrics, cfg: cfg,
+	}
+}
+
+// now is the clock of tickets; leases and deadlines have Redis's.
+func (a *API) now() time.Time { return time.Now() }
+
+// personal marks an answer about one person.
+func personal(w http.ResponseWriter) { w.Header().Set("Cache-Control", "no-store") }

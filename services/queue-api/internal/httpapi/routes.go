@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// handler is a verb: it writes an answer and returns nil, or returns an error and has written nothing.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// route is one call of the surface. Operation is its operationId in docs/openapi.yaml and its label in the metrics.
+type route struct {
+	method, pattern, operation string
+	handle                     handler
+}
+
+// routes is the whole surface.
+func (a *API) routes() []route {
+	return []route{
+		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct},
+		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join},
+		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status},
+		{http.MethodDelete, "/v1/products/{product}/queue", "leave", a.leave},
+		{http.MethodPost, "/v1/products/{product}/queue/leave", "leaveByPost", a.leave},
+		{http.MethodPost, "/v1/products/{product}/orders", "submitOrder", a.submitOrder},
+		{http.MethodGet, "/v1/orders/{order}", "readOrder", a.readOrder},
+	}
+}
+
+// Handler is the surface.
+func (a *API) Handler() http.Handler {
+	mux := chi.NewRouter()
+	for _, r := range a.routes() {
+		mux.Method(r.method, r.pattern, a.serve(r.operation, r.handle))
+	}
+	mux.NotFound(a.serve("other", func(http.ResponseWriter, *http.Request) error { return errNotFound }))
+	mux.MethodNotAllowed(a.serve("other", func(http.ResponseWriter, *http.Request) error { return errMethod }))
+	return mux
+}
+
+// serve runs a verb within its time, turns its error or its panic into a problem, and counts and times the call.
+func (a *API) serve(operation string, handle handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		answer := &recorder{ResponseWriter: w}
+		err := guard(handle, answer, r)
+		if err != nil {
+			if answer.status == 0 {
+				a.fail(answer, r, err)
+			}
+			if errors.Is(err, errPanic) {
+				a.logger.ErrorContext(ctx, "handler panicked", "operation", operation, "err", err)
+			}
+		}
+		a.metrics.served(operation, strconv.Itoa(answer.status/100)+"xx", time.Since(began))
+	}
+}
+
+var errPanic = errors.New("panic")
+
+// guard turns a panic into an error, so that one request's fault is not the process's.
+func guard(handle handler, w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%w: %v: %s", errPanic, reason, debug.Stack())
+		}
+	}()
+	return handle(w, r)
+}
+
+// recorder remembers the status.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the first status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes that an answer began.
+func (r *recorder) Write(b []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
