@@ -1,0 +1,104 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/keyring"
+	"hanjul/pkg/pass"
+	"hanjul/pkg/telemetry"
+	"hanjul/services/queue-api/internal/httpapi"
+)
+
+// service is this service's word in the names of its settings.
+const service = "API"
+
+// Config is what queue-api is set up with, checked.
+type Config struct {
+	Listen, AdminListen string
+	LogLevel            slog.Level
+
+	RedisAddrs   []string
+	RedisTimeout time.Duration
+	KeyPrefix    string
+
+	KafkaBrokers    []string
+	KafkaPartitions int
+	TopicOrders     string
+	SendTimeout     time.Duration
+	SendQueue       int
+
+	Local   bool // identities are taken on trust, so a risky setting is a warning
+	Orders  keyring.Key
+	Users   keyring.Key
+	Tickets keyring.Key
+	Passes  *pass.Signer
+
+	Cadence    httpapi.Cadence
+	SweepEvery time.Duration
+	ReadyDrain time.Duration
+	Drain      time.Duration
+}
+
+// loadConfig reads every setting from the source; the faults are the source's to tell.
+func loadConfig(s *config.Source) Config {
+	cadence := httpapi.DefaultCadence()
+	poll := func(name string, def time.Duration, who string) time.Duration {
+		return s.Duration(name, def, 10*time.Millisecond, time.Minute, "how long "+who+" are asked to wait before the next poll, ± 20 %")
+	}
+	c := Config{
+		Listen:      s.Addr("LISTEN", ":8080", "where the storefront is served"),
+		AdminListen: s.Addr("ADMIN_LISTEN", ":9080", "health, metrics and profiles; reached by the deployment only"),
+
+		RedisAddrs:   s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
+		RedisTimeout: s.Duration("REDIS_TIMEOUT", 400*time.Millisecond, 10*time.Millisecond, 10*time.Second, "longest wait for one answer of Redis"),
+		KeyPrefix:    s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+
+		KafkaBrokers:    s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		KafkaPartitions: s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
+		TopicOrders:     s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
+		SendTimeout:     s.Duration("SEND_TIMEOUT", 5*time.Second, 10*time.Millisecond, 20*time.Second, "longest wait for Kafka's acknowledgement before an order is answered as unknown"),
+		SendQueue:       s.Int("SEND_QUEUE", 10_000, 1, 1_000_000, "most orders that wait for Kafka; beyond them the answer is busy"),
+
+		Cadence: httpapi.Cadence{
+			Near: poll("POLL_NEAR", cadence.Near, "people within 100 of the head"),
+			Mid:  poll("POLL_MID", cadence.Mid, "people within 1,000 of the head"),
+			Far:  poll("POLL_FAR", cadence.Far, "people farther behind"),
+		},
+		SweepEvery: s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),
+		ReadyDrain: s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
+		Drain:      s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
+	}
+	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
+	if err != nil {
+		s.Fault("LOG_LEVEL", "%w", err)
+	}
+	c.LogLevel = level
+	c.Local = s.Choice("IDENTITY", "", "how people are known; local trusts the header Hanjul-User and is for a machine of one's own", "local") == "local"
+	c.Orders = key(s, "KEY_ORDER", "derives order ids; kept for the whole sale")
+	c.Users = key(s, "KEY_USER", "hashes user ids; kept while a product lives")
+	c.Tickets = key(s, "KEY_TICKET", "signs tickets")
+	if seed := key(s, "KEY_PASS", "signs passes; the secret is an Ed25519 seed"); !seed.IsZero() {
+		if c.Passes, err = pass.NewSigner(seed); err != nil {
+			s.Fault("KEY_PASS", "%w", err)
+		}
+	}
+	if c.Drain <= c.SendTimeout {
+		s.Fault("DRAIN", "expected longer than SEND_TIMEOUT (%s), so that no order in hand is cut", c.SendTimeout)
+	}
+	return c
+}
+
+// key reads a secret that is one key line.
+func key(s *config.Source, name, meaning string) keyring.Key {
+	secret := s.Secret(name, "kid:base64url(32 bytes)", meaning)
+	if secret.IsZero() {
+		return keyring.Key{}
+	}
+	k, err := keyring.Parse(secret.Reveal())
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	return k
+}
