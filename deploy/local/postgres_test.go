@@ -85,7 +85,7 @@ func TestPostgresUnderAFolderThatItsUserCannotEnter(t *testing.T) {
 
 func TestDatabasesAreFreshAndTemplatesBuiltOnce(t *testing.T) {
 	t.Parallel()
-	if localtest.Postgres(t) == localtest.Postgres(t) {
+	if first, second := localtest.Postgres(t), localtest.Postgres(t); first == second {
 		t.Fatal("two tests share a database")
 	}
 	name := localtest.Topic(t, "template")

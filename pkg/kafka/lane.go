@@ -332,7 +332,7 @@ func encode(batch []*item, now time.Time) kafkago.RecordReader {
 }
 
 func (l *lane) log(level slog.Level, message string, batch []*item, err error) {
-	l.producer.cfg.Logger.Log(context.Background(), level, message,
+	l.producer.cfg.Logger.Log(context.Background(), level, message, //nolint:sloglint // constant at every caller
 		slog.String("topic", l.topic), slog.Int("partition", l.partition),
 		slog.Int("records", len(batch)), slog.Any("err", err))
 }

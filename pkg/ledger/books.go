@@ -34,8 +34,12 @@ type asked struct {
 
 func ask(b Batch) asked {
 	a := asked{
-		map[product.ID]struct{}{}, map[order.ID]struct{}{}, map[string]struct{}{},
-		map[userOf]struct{}{}, map[keyOf]struct{}{}, map[placeOf]struct{}{},
+		map[product.ID]struct{}{},
+		map[order.ID]struct{}{},
+		map[string]struct{}{},
+		map[userOf]struct{}{},
+		map[keyOf]struct{}{},
+		map[placeOf]struct{}{},
 	}
 	for _, in := range b.Commands {
 		if in.Park != nil {

@@ -24,7 +24,7 @@ func Migrate(ctx context.Context, url string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("migrate ledger: %w", err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	var encoding string
 	if err := db.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding); err != nil {
 		return 0, classify("migrate ledger", err)

@@ -182,6 +182,7 @@ func appendLine(path, line string) error {
 }
 
 func stop(t testing.TB, server interface{ Stop(context.Context) error }) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	if err := server.Stop(ctx); err != nil {
@@ -190,6 +191,7 @@ func stop(t testing.TB, server interface{ Stop(context.Context) error }) {
 }
 
 func logOnFailure(t testing.TB, format string, args ...any) {
+	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf(format, args...)
