@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hanjul/pkg/journal"
+	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
@@ -31,30 +32,10 @@ type Books struct {
 // Ledger is the product's part of one REPEATABLE READ snapshot.
 type Ledger struct {
 	Total, Sold, Seq int64
-	Orders           []OrderRow
-	Commands         []CommandRow
+	Orders           []ledger.OrderRow
+	Commands         []ledger.CommandRow
 	Outbox           []OutboxRow
-	DeadLetters      []DeadLetterRow
-}
-
-// OrderRow is a row of orders.
-type OrderRow struct {
-	ID       order.ID
-	User     product.UserID // empty where only the hash is known
-	UserHash product.UserHash
-	Place    product.Place // 0: none
-	Quantity int           // 0: none
-	State    order.State
-	Reason   order.Reason
-	Version  int
-	Digest   string
-	Seq      int64
-}
-
-// CommandRow is a row of commands.
-type CommandRow struct {
-	ID, Kind, Result string
-	Seq              int64 // 0: none
+	DeadLetters      []ledger.LetterRow
 }
 
 // OutboxRow is a row of outbox that is an event of the product.
@@ -65,15 +46,6 @@ type OutboxRow struct {
 	Event     order.Event
 	LeftAfter int64
 	Published bool
-}
-
-// DeadLetterRow is a row of dead_letters.
-type DeadLetterRow struct {
-	Partition int
-	Offset    int64
-	OrderID   order.ID
-	CommandID string
-	State     string
 }
 
 // Log is the product's part of the topic orders: its partition's offsets and its own records.

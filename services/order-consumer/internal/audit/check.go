@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"hanjul/pkg/journal"
+	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 )
@@ -54,9 +55,9 @@ func checkSold(b Books) Finding {
 // checkJudged is I2: what was accepted is in the log, what is in the log has one verdict, and the verdict can be read.
 func checkJudged(b Books) Finding {
 	f := look("I2")
-	rows := make(map[order.ID]OrderRow, len(b.Ledger.Orders))
+	rows := make(map[order.ID]ledger.OrderRow, len(b.Ledger.Orders))
 	for _, o := range b.Ledger.Orders {
-		rows[o.ID] = o
+		rows[o.OrderID] = o
 	}
 	parkedOrders := map[order.ID]bool{}
 	parkedOffsets := map[int64]bool{}
@@ -135,10 +136,10 @@ func checkOnce(b Books) Finding {
 	f := look("I3")
 	seen := make(map[order.ID]bool, len(b.Ledger.Orders))
 	for _, o := range b.Ledger.Orders {
-		if seen[o.ID] {
-			f.fault("order %s has two rows", o.ID)
+		if seen[o.OrderID] {
+			f.fault("order %s has two rows", o.OrderID)
 		}
-		seen[o.ID] = true
+		seen[o.OrderID] = true
 	}
 	f.saw(len(seen), "orders")
 
@@ -154,7 +155,7 @@ func checkOnce(b Books) Finding {
 		}
 	}
 	for _, o := range b.Ledger.Orders {
-		placed, cancelled := len(rowsOf[fact{o.ID, false}]), len(rowsOf[fact{o.ID, true}])
+		placed, cancelled := len(rowsOf[fact{o.OrderID, false}]), len(rowsOf[fact{o.OrderID, true}])
 		wantCancelled := 0
 		if o.State == order.StateCancelled {
 			wantCancelled = 1
@@ -164,7 +165,7 @@ func checkOnce(b Books) Finding {
 			wantPlaced = 0
 		}
 		if placed != wantPlaced || cancelled != wantCancelled {
-			f.fault("order %s (%s) has %d verdict events and %d cancel events in the outbox", o.ID, o.State, placed, cancelled)
+			f.fault("order %s (%s) has %d verdict events and %d cancel events in the outbox", o.OrderID, o.State, placed, cancelled)
 		}
 	}
 	for k, ids := range rowsOf {
@@ -193,7 +194,7 @@ func checkLimit(b Books) Finding {
 	held := map[product.UserHash]int{}
 	for _, o := range b.Ledger.Orders {
 		if o.State == order.StateConfirmed {
-			held[o.UserHash] += o.Quantity
+			held[o.User] += o.Quantity
 		}
 	}
 	most := 0

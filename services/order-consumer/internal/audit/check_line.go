@@ -63,16 +63,16 @@ func checkPasses(b Books) Finding {
 		if o.Place == 0 {
 			continue
 		}
-		s := seat{o.User, o.Place}
+		s := seat{o.UserID, o.Place}
 		if id, again := rows[s]; again {
-			f.fault("place %s of %s bought two orders, %s and %s", o.Place, o.User, id, o.ID)
+			f.fault("place %s of %s bought two orders, %s and %s", o.Place, o.UserID, id, o.OrderID)
 		}
-		rows[s] = o.ID
+		rows[s] = o.OrderID
 		if len(passes) > 0 {
-			if id, known := idOf[s]; known && id != o.ID {
-				f.fault("place %s of %s has a pass for order %s and bought order %s", o.Place, o.User, id, o.ID)
+			if id, known := idOf[s]; known && id != o.OrderID {
+				f.fault("place %s of %s has a pass for order %s and bought order %s", o.Place, o.UserID, id, o.OrderID)
 			} else if !known {
-				f.fault("order %s of %s at place %s was bought with no pass of the journal", o.ID, o.User, o.Place)
+				f.fault("order %s of %s at place %s was bought with no pass of the journal", o.OrderID, o.UserID, o.Place)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hanjul/pkg/journal"
+	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
@@ -64,7 +65,7 @@ func balanced() Books {
 			journal.Entry{Sent: at, Time: at, Product: "p", Buyer: user, Call: journal.CallStatus, Status: 200, State: "admitted", Place: place, Pass: text},
 			journal.Entry{Sent: at.Add(time.Millisecond), Time: at.Add(9 * time.Millisecond), Product: "p", Buyer: user, Call: journal.CallOrder, Status: 202, State: "accepted", Pass: text, OrderID: id, Quantity: 1})
 		b.Log.Records = append(b.Log.Records, LogRecord{Offset: int64(n), Kind: order.KindPlace, OrderID: id, ID: string(id), Verified: true, Decoded: true})
-		row := OrderRow{ID: id, User: user, UserHash: hash(user), Place: place, Quantity: 1, State: order.StateConfirmed, Version: 1}
+		row := ledger.OrderRow{OrderID: id, UserID: user, User: hash(user), Place: place, Quantity: 1, State: order.StateConfirmed, Version: 1}
 		kind, reason, left := order.Confirmed, (*order.Reason)(nil), int64(3-n)
 		if n == 3 {
 			row.State, row.Reason, kind, reason, left = order.StateRejected, rejected, order.Rejected, &rejected, 1
@@ -161,13 +162,13 @@ func TestCheckNamesTheBrokenPromise(t *testing.T) {
 		}},
 		{"second order of a place", "I4", func(b *Books) {
 			again := b.Ledger.Orders[0]
-			again.ID = orderID(78)
+			again.OrderID = orderID(78)
 			b.Ledger.Orders = append(b.Ledger.Orders, again)
 		}},
 		{"another id answered", "I4", func(b *Books) { entry(b, journal.CallOrder, 2).OrderID = orderID(1) }},
 		{"order without a pass", "I4", func(b *Books) { b.Ledger.Orders[0].Place = 5 }},
 		{"pass handed to somebody else", "I4", func(b *Books) { entry(b, journal.CallStatus, 1).Buyer = "u5" }},
-		{"more than the limit", "I5", func(b *Books) { b.Ledger.Orders[1].UserHash = b.Ledger.Orders[0].UserHash; b.Settings.UserLimit = 1 }},
+		{"more than the limit", "I5", func(b *Books) { b.Ledger.Orders[1].User = b.Ledger.Orders[0].User; b.Settings.UserLimit = 1 }},
 		{"user in two sets", "I6", func(b *Books) { b.Line.Users[hash("u1")] = 2 }},
 		{"user in no set", "I6", func(b *Books) { delete(b.Line.Users, hash("u5")) }},
 		{"tally off by one", "I6", func(b *Books) { b.Line.Joined++ }},
@@ -253,12 +254,12 @@ func TestCheckAllowsWhatThePromisesAllow(t *testing.T) {
 		{"a parked order has no row", func(b *Books) {
 			b.Log.Records = append(b.Log.Records, LogRecord{Offset: 4, Kind: order.KindPlace, OrderID: orderID(50), Verified: true, Decoded: true})
 			b.Log.Committed, b.Log.End = 5, 5
-			b.Ledger.DeadLetters = append(b.Ledger.DeadLetters, DeadLetterRow{Offset: 4, OrderID: orderID(50), State: "parked"})
+			b.Ledger.DeadLetters = append(b.Ledger.DeadLetters, ledger.LetterRow{Offset: 4, OrderID: orderID(50), State: "parked"})
 		}},
 		{"a forged command is parked by its offset", func(b *Books) {
 			b.Log.Records = append(b.Log.Records, LogRecord{Offset: 4, Kind: order.KindPlace, OrderID: orderID(51), Decoded: true})
 			b.Log.Committed, b.Log.End = 5, 5
-			b.Ledger.DeadLetters = append(b.Ledger.DeadLetters, DeadLetterRow{Offset: 4, State: "parked"})
+			b.Ledger.DeadLetters = append(b.Ledger.DeadLetters, ledger.LetterRow{Offset: 4, State: "parked"})
 		}},
 		{"the same command twice in the log", func(b *Books) {
 			rec := b.Log.Records[1]
