@@ -34,7 +34,8 @@ type Ledger struct {
 	Total, Sold, Seq int64
 	Orders           []ledger.OrderRow
 	Commands         []ledger.CommandRow
-	Outbox           []OutboxRow
+	Outbox           []OutboxRow // events only
+	Unsent           int         // commands and dead letters that wait in the outbox
 	DeadLetters      []ledger.LetterRow
 }
 
