@@ -217,8 +217,8 @@ func AtRest(ctx context.Context, s Sources, p product.ID) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("line: %w", err)
 	}
-	if line.Intents > 0 {
-		return fmt.Sprintf("%d orders bound and not settled", line.Intents), nil
+	if line.View.InFlight > 0 {
+		return fmt.Sprintf("%d orders bound and not settled", line.View.InFlight), nil
 	}
 	return "", nil
 }
