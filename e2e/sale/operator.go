@@ -15,7 +15,8 @@ import (
 
 // desk calls the operator API as an operator would.
 type desk struct {
-	url, token string
+	urls  []string // of every scheduler; another one is tried after a failure
+	token string
 }
 
 // do sends one operator call and repeats it with the same Idempotency-Key while the desk is away, which is safe: a request id
@@ -28,8 +29,8 @@ func (d desk) do(ctx context.Context, method, path string, body any) error {
 	id := rand.Text()
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
-	for {
-		status, answer, err := d.once(ctx, client, method, path, id, raw)
+	for attempt := 0; ; attempt++ {
+		status, answer, err := d.once(ctx, client, method, d.urls[attempt%len(d.urls)]+path, id, raw)
 		switch {
 		case err == nil && status < 300:
 			return nil
@@ -42,22 +43,22 @@ func (d desk) do(ctx context.Context, method, path string, body any) error {
 	}
 }
 
-func (d desk) once(ctx context.Context, client *http.Client, method, path, id string, raw []byte) (int, string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(raw))
+func (d desk) once(ctx context.Context, client *http.Client, method, url, id string, raw []byte) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(raw))
 	if err != nil {
-		return 0, "", fmt.Errorf("operator call %s: %w", path, err)
+		return 0, "", fmt.Errorf("operator call %s: %w", url, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	req.Header.Set("Idempotency-Key", id)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, "", fmt.Errorf("operator call %s: %w", path, err)
+		return 0, "", fmt.Errorf("operator call %s: %w", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // a body that was read to its end has nothing left to tell
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	if err != nil {
-		return 0, "", fmt.Errorf("operator call %s: %w", path, err)
+		return 0, "", fmt.Errorf("operator call %s: %w", url, err)
 	}
 	return resp.StatusCode, string(answer), nil
 }

@@ -29,7 +29,7 @@ type Settings struct {
 // Stack is what a sale needs of the processes it runs against.
 type Stack struct {
 	APIs          []string // base URLs
-	OperatorURL   string
+	OperatorURLs  []string
 	OperatorToken string
 	AdminAddrs    []string
 	// Audit runs `order-consumer audit` with the stack's settings and these further arguments.
@@ -103,7 +103,7 @@ const (
 func Run(ctx context.Context, stack Stack, cfg Config) (*Report, error) {
 	report := &Report{Config: cfg}
 	opening, cancel := context.WithTimeout(ctx, time.Minute)
-	err := open(opening, desk{stack.OperatorURL, stack.OperatorToken}, stack.APIs[0], cfg.Product, cfg.Stock, cfg.Settings)
+	err := open(opening, desk{stack.OperatorURLs, stack.OperatorToken}, stack.APIs[0], cfg.Product, cfg.Stock, cfg.Settings)
 	cancel()
 	if err != nil {
 		return nil, err

@@ -11,21 +11,29 @@ import (
 )
 
 // Of is what a sale needs of a running stack. With chaos, the first of each binary is a victim and Redis is emptied once.
-func Of(stack *local.Stack, chaos bool) Stack {
+func Of(stack *local.Stack, chaos bool) (Stack, error) {
+	token, err := stack.OperatorToken()
+	if err != nil {
+		return Stack{}, fmt.Errorf("operator token: %w", err)
+	}
 	s := Stack{
-		APIs: stack.APIs(), OperatorURL: stack.OperatorURL(), OperatorToken: stack.OperatorToken(), AdminAddrs: stack.AdminAddrs(),
+		APIs: stack.APIs(), OperatorURLs: stack.OperatorURLs(), OperatorToken: token,
 		Audit: func(ctx context.Context, args []string, out io.Writer) error {
 			return stack.Run(ctx, out, nil, local.Consumer, append([]string{"audit"}, args...)...)
 		},
 	}
-	if !chaos {
-		return s
+	binaries := []string{local.QueueAPI, local.Scheduler, local.Consumer}
+	for _, name := range binaries {
+		s.AdminAddrs = append(s.AdminAddrs, stack.AdminAddrs(name)...)
 	}
-	for _, name := range []string{local.QueueAPI, local.Scheduler, local.Consumer} {
+	if !chaos {
+		return s, nil
+	}
+	for _, name := range binaries {
 		s.Victims = append(s.Victims, stack.Processes(name)[0])
 	}
-	s.Empty = func(ctx context.Context) error { return emptyRedis(ctx, stack.RedisAddrs()) }
-	return s
+	s.Empty = func(ctx context.Context) error { return emptyRedis(ctx, stack.Servers().RedisAddrs()) }
+	return s, nil
 }
 
 // emptyRedis takes everything from the stack's own Redis, as a replaced node without its data would.

@@ -132,7 +132,11 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 	env := o.environment()
 	fmt.Fprintf(out, "polls every %s near the front, %s within 1,000, %s behind; data and logs in %s\n",
 		env["HANJUL_API_POLL_NEAR"], env["HANJUL_API_POLL_MID"], env["HANJUL_API_POLL_FAR"], o.data)
-	report, err := sale.Run(ctx, sale.Of(stack, o.chaos), cfg)
+	target, err := sale.Of(stack, o.chaos)
+	if err != nil {
+		return false, err
+	}
+	report, err := sale.Run(ctx, target, cfg)
 	say.end()
 	if err != nil {
 		return false, err
