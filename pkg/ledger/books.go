@@ -43,11 +43,10 @@ func ask(b Batch) asked {
 	}
 	for _, in := range b.Commands {
 		if in.Park != nil {
-			if in.Park.OrderID != "" {
-				a.orders[in.Park.OrderID] = struct{}{}
-			}
-			if in.Park.CommandID != "" {
-				a.commands[in.Park.CommandID] = struct{}{}
+			if p := in.Park.usable(); p.OrderID != "" {
+				a.orders[p.OrderID] = struct{}{}
+			} else if p.CommandID != "" {
+				a.commands[p.CommandID] = struct{}{}
 			}
 			continue
 		}

@@ -122,7 +122,7 @@ func byID(a, b OrderRow) int { return cmp.Compare(a.OrderID, b.OrderID) }
 
 func (c *court) judge(i int, in Input) Verdict {
 	if in.Park != nil {
-		return c.parkUnlessKnown(i, *in.Park)
+		return c.parkUnlessKnown(i, in.Park.usable())
 	}
 	cmd := in.Command
 	if reason, named := unstorable(cmd); reason != "" {
@@ -358,6 +358,20 @@ func under(cmd order.Command, reason string) Park {
 		return Park{Reason: reason, Product: cmd.Product, OrderID: cmd.OrderID}
 	}
 	return Park{Reason: reason, Product: cmd.Product, CommandID: cmd.ID}
+}
+
+// usable drops ids that the ledger could not keep: such a record is parked without one.
+func (p Park) usable() Park {
+	if _, err := order.ParseID(string(p.OrderID)); err != nil {
+		p.OrderID = ""
+	}
+	if len(p.CommandID) > 128 || !storable(p.CommandID) {
+		p.CommandID = ""
+	}
+	if _, err := product.ParseID(string(p.Product)); err != nil {
+		p.Product = ""
+	}
+	return p
 }
 
 func concernsOrder(k order.Kind) bool {

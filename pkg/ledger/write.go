@@ -120,7 +120,8 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::te
 }
 
 // queueLetters keeps what could not be processed, and queues its copy for the topic of dead letters only where it is new: a repeat of
-// the batch finds the letter by its record, and changes nothing. A letter that was redriven and failed again is parked again.
+// the batch finds the letter by its record, and changes nothing. A letter that was redriven and failed again is parked again. Copies
+// of letters that name no product leave under "?", which no product is called.
 func queueLetters(w *pgx.Batch, topic string, at time.Time, b Batch, d decision) error {
 	if len(d.letters) == 0 {
 		return nil
@@ -162,7 +163,7 @@ WITH r AS (
   ON CONFLICT DO NOTHING RETURNING "offset"
 )
 INSERT INTO outbox (id, created_at, topic, product_id, aggregatetype, aggregateid, type, payload)
-SELECT r.id::uuid, $13, $14, coalesce(r.product_id, ''), 'product', coalesce(r.product_id, ''), $15, r.letter
+SELECT r.id::uuid, $13, $14, coalesce(r.product_id, '?'), 'product', coalesce(r.product_id, '?'), $15, r.letter
 FROM r JOIN parked ON parked."offset" = r.record
 RETURNING id::text`,
 		ids, offsets, products, orders, commands, reasons, keys, raws, recorded, payloads,

@@ -99,7 +99,9 @@ func (c Command) Verify(keys keyring.Ring) error {
 }
 
 // DecodeCommand reads a record's value. ErrVersion for a version of a later build; any other error means that the bytes
-// are no command, and names what was wrong. It checks the fields of the kind, not the pass or the MAC.
+// are no command, and names what was wrong. Where they are JSON of a command and only a field is missing or out of range, the
+// command is returned beside the error, so that it can be verified and set aside under its id. It checks the fields of the kind,
+// not the pass or the MAC.
 func DecodeCommand(b []byte) (Command, error) {
 	var head struct {
 		Version *int `json:"v"`
@@ -118,7 +120,7 @@ func DecodeCommand(b []byte) (Command, error) {
 		return Command{}, fmt.Errorf("decode command: %w", err)
 	}
 	if err := c.Validate(); err != nil {
-		return Command{}, fmt.Errorf("decode command: %w", err)
+		return c, fmt.Errorf("decode command: %w", err)
 	}
 	return c, nil
 }

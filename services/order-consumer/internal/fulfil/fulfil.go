@@ -1,0 +1,200 @@
+// Package fulfil takes a batch of commands from one partition through numbered steps: read, judge, settle, tell. It owns the
+// order of these steps and the verification of passes and MACs; verdicts are the ledger's, stock and statuses in Redis their owners'. It
+// commits no offset: intake does, once Fulfil returned nil. Before it in the flow is intake, after it stock and orderstatus.
+package fulfil
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/order"
+	"hanjul/pkg/orderstatus"
+	"hanjul/pkg/product"
+	"hanjul/pkg/stock"
+)
+
+// Ledger judges; *ledger.Ledger does.
+type Ledger interface {
+	Judge(ctx context.Context, b ledger.Batch) (ledger.Result, error)
+}
+
+// Stock ends orders in Redis; *stock.Counter does.
+type Stock interface {
+	Settle(ctx context.Context, p product.ID, base, seq int64, create bool, judged []stock.Judged) error
+}
+
+// Status tells users; *orderstatus.Store does.
+type Status interface {
+	PutMany(ctx context.Context, entries []orderstatus.Entry) (int, error)
+}
+
+// The steps, as Config.Fault names them and the durations are labelled.
+const (
+	StepJudge  = "judge"
+	StepSettle = "settle"
+	StepTell   = "tell"
+)
+
+// Config is what a Fulfiller is made of. All fields but Logger, Registerer and Fault are needed.
+type Config struct {
+	Ledger     Ledger
+	Stock      Stock
+	Status     Status
+	Verifier   Verifier
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// Fault is called after each step; its error stands for a crash between the step and the next. Nil in production.
+	Fault func(step string) error
+}
+
+// Batch is what one fetch of one partition gave, in log order.
+type Batch struct {
+	Topic     string
+	Partition int
+	Next      int64 // the offset behind the last record
+	Messages  []kafka.Message
+}
+
+// Fulfiller fulfils batches. Safe for concurrent use by different partitions.
+type Fulfiller struct {
+	Config
+	metrics metrics
+}
+
+// New makes a Fulfiller and registers its metrics.
+func New(c Config) *Fulfiller {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Fault == nil {
+		c.Fault = func(string) error { return nil }
+	}
+	return &Fulfiller{c, newMetrics(c.Registerer)}
+}
+
+// Fulfil takes a batch to its end. When it returns nil, every record of the batch has its verdict in the ledger, or waits there as a dead
+// letter, and Redis was told: the offset may be committed. After an error the same batch, or any that overlaps it, is given again until it
+// passes: no error means that a record is at fault, so none is ever parked for one, and no attempt is counted. The errors are a store
+// that is away, or order.ErrVersion: a command of a later build stops the partition where it stands, behind everything before it.
+func (f *Fulfiller) Fulfil(ctx context.Context, b Batch) error {
+	// 0 Read. Decodes and verifies; touches nothing. What fails here is parked by the judge, in its transaction; so parking is
+	//   as atomic as judging. A version of a later build cuts the batch short: what lies before it is fulfilled, then the
+	//   error is returned and the partition waits for a newer consumer.
+	inputs, next, stopped := f.read(b)
+	if len(inputs) == 0 && stopped != nil {
+		return stopped
+	}
+
+	// 1 Judge. Guarantee: each order id of the batch has its one verdict, with its event and its movement of stock, in one
+	//   transaction; copies change nothing. Failure: nothing, or (commit unknown) all of it is written; the batch comes again and finds out.
+	//   A crash behind it: redelivery finds everything known and goes on with step 2.
+	started := time.Now()
+	result, err := f.Ledger.Judge(ctx, ledger.Batch{Topic: b.Topic, Partition: b.Partition, NextOffset: next, Commands: inputs})
+	f.metrics.step(StepJudge, started)
+	if err != nil {
+		return err
+	}
+	f.metrics.judged(result)
+	f.logParked(b, inputs, result)
+	if err := f.Fault(StepJudge); err != nil {
+		return err
+	}
+
+	// 2 Settle, one call per product. Guarantee: what is left in Redis is the ledger's number of an event no older than this batch's; the
+	//   holds of its orders are gone; their users have ordered. Absolute numbers with a version, and removal by id: repeats and
+	//   late calls change nothing. Failure: part of the products done; the batch comes again.
+	started = time.Now()
+	err = f.settle(ctx, result)
+	f.metrics.step(StepSettle, started)
+	if err != nil {
+		return err
+	}
+	if err := f.Fault(StepSettle); err != nil {
+		return err
+	}
+
+	// 3 Tell. Guarantee: the user of every order of the batch reads its verdict, which no later write of a lower version undoes.
+	//   Failure: part of the statuses written; the batch comes again. A crash behind it, before the offset: all of it again, for nothing.
+	started = time.Now()
+	_, err = f.Status.PutMany(ctx, statuses(result))
+	f.metrics.step(StepTell, started)
+	if err != nil {
+		return err
+	}
+	f.metrics.told(inputs, result, time.Now())
+	if err := f.Fault(StepTell); err != nil {
+		return err
+	}
+	return stopped
+}
+
+// read makes the judge's inputs, up to the first record of a version that this build does not know.
+func (f *Fulfiller) read(b Batch) (inputs []ledger.Input, next int64, stopped error) {
+	inputs = make([]ledger.Input, 0, len(b.Messages))
+	for _, m := range b.Messages {
+		in, err := f.Verifier.read(m)
+		if err != nil {
+			f.metrics.unknownVersion.Inc()
+			f.Logger.Error("command of a later build stops the partition; deploy a consumer that knows it",
+				"topic", b.Topic, "partition", b.Partition, "offset", m.Offset, "err", err)
+			return inputs, m.Offset, fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, b.Next, nil
+}
+
+func (f *Fulfiller) settle(ctx context.Context, r ledger.Result) error {
+	judged := map[product.ID][]stock.Judged{}
+	for _, row := range last(r) {
+		judged[row.Product] = append(judged[row.Product], stock.Judged{OrderID: row.OrderID, User: row.User, Place: row.Place})
+	}
+	for _, s := range r.Settlements {
+		if err := f.Stock.Settle(ctx, s.Product, s.Base, s.Seq, s.Load, judged[s.Product]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func statuses(r ledger.Result) []orderstatus.Entry {
+	rows := last(r)
+	entries := make([]orderstatus.Entry, len(rows))
+	for i, row := range rows {
+		entries[i] = orderstatus.Entry{ID: row.OrderID, Status: row.Status()}
+	}
+	return entries
+}
+
+// last is the state of each order after the batch, once, in the order of its first record.
+func last(r ledger.Result) []ledger.OrderRow {
+	rows := make([]ledger.OrderRow, 0, len(r.Verdicts))
+	at := make(map[order.ID]int, len(r.Verdicts))
+	for _, v := range r.Verdicts {
+		if v.Order == nil {
+			continue
+		}
+		if i, met := at[v.Order.OrderID]; met {
+			rows[i] = *v.Order
+			continue
+		}
+		at[v.Order.OrderID] = len(rows)
+		rows = append(rows, *v.Order)
+	}
+	return rows
+}
+
+func (f *Fulfiller) logParked(b Batch, inputs []ledger.Input, r ledger.Result) {
+	for i, v := range r.Verdicts {
+		if v.Outcome == ledger.Parked {
+			f.Logger.Error("command parked as a dead letter", "topic", b.Topic, "partition", b.Partition, "offset", inputs[i].Offset,
+				"product", string(v.Product), "reason", v.Park)
+		}
+	}
+}
