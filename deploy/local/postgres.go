@@ -21,6 +21,9 @@ import (
 // postgresStart bounds one start, crash recovery included.
 const postgresStart = 90 * time.Second
 
+// lingering is how long what is left of a killed server may hold its cluster.
+const lingering = 10 * time.Second
+
 // PostgresUser is the database role that owns everything.
 const PostgresUser = "hanjul"
 
@@ -191,6 +194,7 @@ func (p *Postgres) start(ctx context.Context) error {
 	defer cancel()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	began := time.Now()
 	for try := 1; ; try++ {
 		err := p.startOnce(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -199,14 +203,15 @@ func (p *Postgres) start(ctx context.Context) error {
 		text := err.Error()
 		switch {
 		case strings.Contains(text, "could not bind") || strings.Contains(text, "could not create any TCP"):
-			if p.options.Port != 0 || try == portTries {
+			if p.options.Port != 0 || p.proc != nil || try == portTries {
 				return err
 			}
-			if p.proc == nil {
-				p.port = 0
-			}
+			p.port = 0
 		case strings.Contains(text, "still in use") || strings.Contains(text, "lock file"):
 			// The backends of a killed server notice its death a moment later.
+			if time.Since(began) > lingering {
+				return err
+			}
 			select {
 			case <-ctx.Done():
 				return err

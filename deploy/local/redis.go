@@ -105,7 +105,7 @@ func (r *Redis) start(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "in use") {
 			return err
 		}
-		if r.options.Port == 0 {
+		if r.options.Port == 0 && r.proc == nil {
 			r.port = 0
 		}
 		r.bus = 0

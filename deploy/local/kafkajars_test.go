@@ -1,0 +1,55 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
+)
+
+func TestKafkaFromJarsKeepsCommitsOverKillAndRestart(t *testing.T) {
+	t.Parallel()
+	if !local.GivenByEnvironment().Jars {
+		localtest.Skip(t, "Apache Kafka from jars is tested where HANJUL_KAFKA=jars")
+	}
+	home, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jars, err := local.FetchKafka(t.Context(), filepath.Join(home, "hanjul-kafka"))
+	localtest.Need(t, err)
+	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: jars, Log: t.Output(), Persist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	commit := func(at int64) {
+		admin := kadm.NewClient(kafkaClient(t, server.Addrs()))
+		var commits kadm.Offsets
+		commits.AddOffset("hanjul-ready", 0, at, -1)
+		if err := admin.CommitAllOffsets(t.Context(), "group", commits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(1)
+	server.Kill()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	offsets, err := kadm.NewClient(kafkaClient(t, server.Addrs())).FetchOffsets(t.Context(), "group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, found := offsets.Lookup("hanjul-ready", 0); !found || at.At != 1 {
+		t.Fatalf("committed offset %v, %v", at.At, found)
+	}
+}
