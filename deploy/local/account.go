@@ -90,13 +90,13 @@ func (p *Postgres) settle(ctx context.Context) error {
 		return nil
 	}
 	blocked := p.dir
-	if p.temporary {
-		_ = os.RemoveAll(blocked) // empty as yet
-		dir, err := os.MkdirTemp("/var/tmp", "hanjul-postgres-")
-		if err != nil {
-			return fmt.Errorf("find a folder for postgres: %w", err)
+	if p.temporary != nil {
+		p.temporary.remove()
+		var err error
+		if p.temporary, err = newTempDir("/var/tmp", "postgres"); err != nil {
+			return err
 		}
-		p.dir = dir
+		p.dir = p.temporary.path
 	} else {
 		// The name is the same for the same folder, so that the next start finds it.
 		sum := sha256.Sum256([]byte(blocked))

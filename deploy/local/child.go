@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// errEndedEarly stands in where a process gave no fault of its own.
+var errEndedEarly = errors.New("exit code 0")
+
 // grace is how long a child may take to end after it was asked before it is killed.
 const grace = 10 * time.Second
 
@@ -143,17 +146,18 @@ func (c *child) stop(ctx context.Context, sig syscall.Signal) {
 	c.kill()
 }
 
-// failed describes an end nobody asked for, with the last lines printed.
+// failed describes an end nobody asked for, with the last lines printed. It
+// wraps *exec.ExitError for a code other than 0.
 func (c *child) failed() error {
 	<-c.ended
-	why := "exit code 0"
-	if c.err != nil {
-		why = c.err.Error()
+	why := c.err
+	if why == nil {
+		why = errEndedEarly
 	}
 	if tail := c.out.last(); tail != "" {
-		return fmt.Errorf("%s ended: %s: %s", c.name, why, tail)
+		return fmt.Errorf("%s ended: %w: %s", c.name, why, tail)
 	}
-	return fmt.Errorf("%s ended: %s", c.name, why)
+	return fmt.Errorf("%s ended: %w", c.name, why)
 }
 
 // tailBytes bounds what is kept of a child's output for error messages.

@@ -1,7 +1,9 @@
 package local
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -25,6 +27,26 @@ func GivenByEnvironment() Given {
 		Jars:     os.Getenv("HANJUL_KAFKA") == "jars",
 	}
 }
+
+// DataHome is the git-ignored folder at the root of the repository, which is
+// the folder with go.work above the present one, else the present folder.
+func DataHome() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the data folder: %w", err)
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return filepath.Join(dir, ".data"), nil
+		}
+		if dir == filepath.Dir(dir) {
+			return filepath.Join(here, ".data"), nil
+		}
+	}
+}
+
+// KafkaHome is the folder under DataHome where Apache Kafka's jars are kept.
+func KafkaHome(data string) string { return filepath.Join(data, "kafka-home") }
 
 // list splits a comma list and drops what is empty.
 func list(text string) []string {

@@ -50,7 +50,7 @@ type KafkaJars struct {
 	java      string
 	version   string
 	dir       string
-	temporary bool
+	temporary *tempDir
 
 	mu               sync.Mutex
 	port, controller int
@@ -75,7 +75,7 @@ func StartKafkaJars(ctx context.Context, options KafkaJarsOptions) (*KafkaJars, 
 	}
 	k := &KafkaJars{options: options, java: java, version: version, dir: dir, temporary: temporary, port: options.Port}
 	if err := k.start(ctx); err != nil {
-		k.removeTemporary()
+		k.temporary.remove()
 		return nil, err
 	}
 	return k, nil
@@ -260,7 +260,7 @@ func (k *KafkaJars) Version() string { return "kafka " + k.version }
 // when the process is gone, killing it when ctx is over first. Safe to repeat.
 func (k *KafkaJars) Stop(ctx context.Context) error {
 	k.process().stop(ctx, syscall.SIGTERM)
-	k.removeTemporary()
+	k.temporary.remove()
 	return nil
 }
 
@@ -270,6 +270,9 @@ func (k *KafkaJars) Kill() { k.process().kill() }
 // Restart starts the broker again on the same folder and port, stopping it
 // first when it still runs.
 func (k *KafkaJars) Restart(ctx context.Context) error {
+	if err := k.temporary.gone(); err != nil {
+		return fmt.Errorf("restart kafka: %w", err)
+	}
 	k.process().stop(ctx, syscall.SIGTERM)
 	return k.start(ctx)
 }
@@ -282,10 +285,4 @@ func (k *KafkaJars) process() *child {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.proc
-}
-
-func (k *KafkaJars) removeTemporary() {
-	if k.temporary {
-		_ = os.RemoveAll(k.dir) // a leftover in the temporary folder harms nobody
-	}
 }

@@ -2,8 +2,6 @@ package local_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,11 +15,11 @@ func TestKafkaFromJarsKeepsCommitsOverKillAndRestart(t *testing.T) {
 	if !local.GivenByEnvironment().Jars {
 		localtest.Skip(t, "Apache Kafka from jars is tested where HANJUL_KAFKA=jars")
 	}
-	home, err := os.UserCacheDir()
+	data, err := local.DataHome()
 	if err != nil {
 		t.Fatal(err)
 	}
-	jars, err := local.FetchKafka(t.Context(), filepath.Join(home, "hanjul-kafka"))
+	jars, err := local.FetchKafka(t.Context(), local.KafkaHome(data))
 	localtest.Need(t, err)
 	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: jars, Log: t.Output(), Persist: true})
 	if err != nil {

@@ -17,10 +17,7 @@ package local
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -58,26 +55,6 @@ func atLeast(version string, major, minor int) bool {
 		return number(0) > major
 	}
 	return number(1) >= minor
-}
-
-// workDir gives the absolute folder of a server: dir when it is named, else a
-// new temporary one that the server removes when it stops.
-func workDir(dir, kind string) (path string, temporary bool, err error) {
-	if dir == "" {
-		path, err = os.MkdirTemp("", "hanjul-"+kind+"-")
-		if err != nil {
-			return "", false, fmt.Errorf("make a folder for %s: %w", kind, err)
-		}
-		return path, true, nil
-	}
-	path, err = filepath.Abs(dir)
-	if err != nil {
-		return "", false, fmt.Errorf("folder of %s: %w", kind, err)
-	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return "", false, fmt.Errorf("make the folder of %s: %w", kind, err)
-	}
-	return path, false, nil
 }
 
 // logTo gives a writer that is never nil.

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,7 +50,7 @@ type Postgres struct {
 	bin       string
 	version   string
 	dir       string
-	temporary bool
+	temporary *tempDir
 	account   *account
 
 	mu   sync.Mutex
@@ -80,11 +79,11 @@ func StartPostgres(ctx context.Context, options PostgresOptions) (*Postgres, err
 		dir: dir, temporary: temporary, account: owner, port: options.Port,
 	}
 	if err := p.prepare(ctx); err != nil {
-		p.removeTemporary()
+		p.temporary.remove()
 		return nil, err
 	}
 	if err := p.start(ctx); err != nil {
-		p.removeTemporary()
+		p.temporary.remove()
 		return nil, err
 	}
 	return p, nil
@@ -302,7 +301,7 @@ func (p *Postgres) Dir() string { return p.dir }
 // when the process is gone, killing it when ctx is over first. Safe to repeat.
 func (p *Postgres) Stop(ctx context.Context) error {
 	p.process().stop(ctx, syscall.SIGINT)
-	p.removeTemporary()
+	p.temporary.remove()
 	return nil
 }
 
@@ -313,10 +312,8 @@ func (p *Postgres) Kill() { p.process().kill() }
 // Restart starts the server again on the same cluster and port, stopping it
 // first when it still runs.
 func (p *Postgres) Restart(ctx context.Context) error {
-	if p.temporary {
-		if _, err := os.Stat(p.dir); err != nil {
-			return fmt.Errorf("restart postgres: %w", errors.Join(ErrStopped, err))
-		}
+	if err := p.temporary.gone(); err != nil {
+		return fmt.Errorf("restart postgres: %w", err)
 	}
 	p.process().stop(ctx, syscall.SIGINT)
 	return p.start(ctx)
@@ -326,10 +323,4 @@ func (p *Postgres) process() *child {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.proc
-}
-
-func (p *Postgres) removeTemporary() {
-	if p.temporary {
-		_ = os.RemoveAll(p.dir) // a leftover in the temporary folder harms nobody
-	}
 }

@@ -2,10 +2,8 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -43,7 +41,7 @@ type Redis struct {
 	path      string
 	version   string
 	dir       string
-	temporary bool
+	temporary *tempDir
 
 	mu        sync.Mutex
 	port, bus int
@@ -64,7 +62,7 @@ func StartRedis(ctx context.Context, options RedisOptions) (*Redis, error) {
 	}
 	r := &Redis{options: options, path: path, version: version, dir: dir, temporary: temporary, port: options.Port}
 	if err := r.start(ctx); err != nil {
-		r.removeTemporary()
+		r.temporary.remove()
 		return nil, err
 	}
 	return r, nil
@@ -204,7 +202,7 @@ func (r *Redis) Dir() string { return r.dir }
 // when ctx is over first. Safe to repeat.
 func (r *Redis) Stop(ctx context.Context) error {
 	r.process().stop(ctx, syscall.SIGTERM)
-	r.removeTemporary()
+	r.temporary.remove()
 	return nil
 }
 
@@ -214,10 +212,8 @@ func (r *Redis) Kill() { r.process().kill() }
 // Restart starts the server again in the same folder and on the same port,
 // stopping it first when it still runs. Without Persist it comes back empty.
 func (r *Redis) Restart(ctx context.Context) error {
-	if r.temporary {
-		if _, err := os.Stat(r.dir); err != nil {
-			return fmt.Errorf("restart redis-server: %w", errors.Join(ErrStopped, err))
-		}
+	if err := r.temporary.gone(); err != nil {
+		return fmt.Errorf("restart redis-server: %w", err)
 	}
 	r.process().stop(ctx, syscall.SIGTERM)
 	return r.start(ctx)
@@ -233,10 +229,4 @@ func (r *Redis) process() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.proc
-}
-
-func (r *Redis) removeTemporary() {
-	if r.temporary {
-		_ = os.RemoveAll(r.dir) // a leftover in the temporary folder harms nobody
-	}
 }

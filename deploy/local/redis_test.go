@@ -10,8 +10,6 @@ import (
 	"hanjul/deploy/local/localtest"
 )
 
-func TestMain(m *testing.M) { localtest.Main(m) }
-
 func redisClient(t *testing.T, addr string) *redis.ClusterClient {
 	t.Helper()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})

@@ -1,17 +1,68 @@
-// Command hanjul-local sets a machine up and runs hanjul on it.
+// Command hanjul-local sets this machine up, lends its servers to a command,
+// and keeps a whole hanjul running on it. It owns no logic: package local does
+// the work; here are the subcommands, the signals and the exit codes.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"hanjul/deploy/local"
 )
 
+const usage = `usage: hanjul-local COMMAND
+
+  setup                 find or install what is missing (INSTALL=0 only says what)
+  with-servers -- CMD   start Redis, Postgres and Kafka, run CMD with their addresses, stop them
+  run                   keep the whole stack running with a product open; state survives a restart
+  kafka                 fetch Apache Kafka's jars and run one node (Java 17 and Maven needed)
+
+Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
+else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
+`
+
 func main() {
-	if err := local.Ensure(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		// A second signal finds the default behaviour again and ends us at
+		// once; the children follow by themselves.
+		<-ctx.Done()
+		cancel()
+	}()
+	code, err := dispatch(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hanjul-local:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func dispatch(ctx context.Context, args []string) (code int, err error) {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return 2, nil
+	}
+	switch args[0] {
+	case "setup":
+		return 0, local.Ensure(ctx, os.Stdout)
+	case "with-servers":
+		if len(args) < 3 || args[1] != "--" {
+			return 2, errors.New("with-servers: expected -- and a command")
+		}
+		return withServers(ctx, args[2], args[3:])
+	case "run":
+		return 0, run(ctx)
+	case "kafka":
+		return 0, kafka(ctx)
+	case "help", "-h", "-help", "--help":
+		fmt.Print(usage)
+		return 0, nil
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		return 2, fmt.Errorf("%s: no such command", args[0])
 	}
 }
