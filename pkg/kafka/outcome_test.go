@@ -219,7 +219,7 @@ func TestProducerLostAnswer(t *testing.T) {
 	var lose atomic.Bool
 
 	c, _ := cluster(t, 1, kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address) //nolint:noctx // The signature is kfake's.
+		l, err := net.Listen(network, address)
 
 		return losingListener{l, &lose}, err
 	}))

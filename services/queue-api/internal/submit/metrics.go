@@ -75,8 +75,14 @@ func outcomeLabel(a Answer, err error) string {
 		err   error
 		label string
 	}{
-		{ErrOutcomeUnknown, "unknown"}, {ErrBusy, "busy"}, {ErrNotReady, "not_ready"}, {ErrSoldOut, "sold_out"},
-		{ErrSpent, "spent"}, {ErrLapsed, "lapsed"}, {ErrRevoked, "revoked"}, {ErrLeft, "left"},
+		{ErrOutcomeUnknown, "unknown"},
+		{ErrBusy, "busy"},
+		{ErrNotReady, "not_ready"},
+		{ErrSoldOut, "sold_out"},
+		{ErrSpent, "spent"},
+		{ErrLapsed, "lapsed"},
+		{ErrRevoked, "revoked"},
+		{ErrLeft, "left"},
 	} {
 		if errors.Is(err, known.err) {
 			return known.label
