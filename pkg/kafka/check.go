@@ -48,7 +48,11 @@ func CheckTopics(ctx context.Context, cfg Config, specs []TopicSpec) (warnings [
 			faults = append(faults, err)
 		}
 
-		return permanent(errors.Join(faults...))
+		if found := errors.Join(faults...); found != nil {
+			return permanent(errors.Join(ErrLayout, found))
+		}
+
+		return nil
 	})
 
 	return warnings, err

@@ -18,6 +18,9 @@ var (
 	ErrNoKey = errors.New("kafka: record has no key")
 	// ErrNoTopic means that a topic is not configured, or not in the cluster.
 	ErrNoTopic = errors.New("kafka: no such topic")
+	// ErrLayout means that topics are in the cluster, but not as configured:
+	// waiting does not help. The text names each difference.
+	ErrLayout = errors.New("kafka: topics are not as configured")
 	// ErrBehind means that a record was not sent, because an earlier one of the
 	// same key and call was not acknowledged.
 	ErrBehind = errors.New("kafka: an earlier record of the same key was not acknowledged")

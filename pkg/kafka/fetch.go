@@ -225,6 +225,7 @@ func Transient(err error) bool {
 	switch {
 	case err == nil,
 		errors.Is(err, ErrNoTopic),
+		errors.Is(err, ErrLayout),
 		errors.Is(err, ErrOffsetOutOfRange),
 		errors.Is(err, ErrNoProgress),
 		errors.Is(err, context.Canceled):
