@@ -1,0 +1,99 @@
+package operator
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/product"
+)
+
+// Numbers are what only Redis knows of a product at this moment.
+type Numbers struct {
+	Waiting int64 `json:"waiting"`
+	Active  int64 `json:"active"`
+	Held    int64 `json:"held"`
+}
+
+// Live reads the numbers of a product.
+type Live func(ctx context.Context, p product.ID) (Numbers, error)
+
+// liveWithin bounds the look at Redis: the books' side of the answer must not wait for it.
+const liveWithin = time.Second
+
+// changed is the answer to a change: what is in force now, and what is on its way.
+type changed struct {
+	view
+	Created   bool     `json:"created"`
+	CommandID *string  `json:"command_id"` // the adjust that will be judged; null when no stock moves
+	Repeat    bool     `json:"repeat"`     // this request was done before; the answer is the one of then
+	Warnings  []string `json:"warnings"`
+}
+
+// view is a product as operators see it.
+type view struct {
+	Product   product.ID       `json:"product"`
+	Settings  product.Settings `json:"settings"`
+	SettingsV int64            `json:"settings_v"`
+	LineInc   int              `json:"line_inc"`
+	OpenedAt  *time.Time       `json:"opened_at"` // null until the first opening
+	Stock     stock            `json:"stock"`
+}
+
+type stock struct {
+	Total int64 `json:"total"`
+	Sold  int64 `json:"sold"`
+	Left  int64 `json:"left"`
+	Seq   int64 `json:"seq"`
+}
+
+func newView(row ledger.ProductRow) view {
+	v := view{
+		Product: row.ID, Settings: row.Settings, SettingsV: row.SettingsV, LineInc: row.LineInc,
+		Stock: stock{row.Total, row.Sold, row.Total - row.Sold, row.Seq},
+	}
+	if row.OpenedUS > 0 {
+		at := time.UnixMicro(row.OpenedUS).UTC()
+		v.OpenedAt = &at
+	}
+	return v
+}
+
+func newChanged(result ledger.ActionResult, warnings []string) changed {
+	c := changed{view: newView(result.Product), Created: result.Created, Repeat: result.Repeat, Warnings: append([]string{}, warnings...)}
+	if result.CommandID != "" {
+		c.CommandID = &result.CommandID
+	}
+	return c
+}
+
+// read shows a product: the books' side always, the line's side where Redis answers.
+func (d *Desk) read(w http.ResponseWriter, r *http.Request) {
+	p, err := productOf(r)
+	if err != nil {
+		d.write(w, r, err)
+		return
+	}
+	row, err := d.Ledger.Product(r.Context(), p)
+	if err != nil {
+		d.write(w, r, err)
+		return
+	}
+	answer := struct {
+		view
+		Line       *Numbers `json:"line"`
+		LineReason *string  `json:"line_reason"`
+	}{view: newView(row)}
+	ctx, cancel := context.WithTimeout(r.Context(), liveWithin)
+	defer cancel()
+	if numbers, err := d.Live(ctx, p); err != nil {
+		reason := "unavailable"
+		answer.LineReason = &reason
+		d.logger.LogAttrs(r.Context(), slog.LevelWarn, "live numbers not read", slog.String("product_id", string(p)), slog.Any("err", err))
+	} else {
+		answer.Line = &numbers
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
