@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"hanjul/pkg/httpserver"
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/lifecycle"
+	"hanjul/pkg/postgres"
+	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
+	"hanjul/pkg/telemetry"
+	"hanjul/pkg/waitingroom"
+	"hanjul/services/admission-scheduler/internal/admit"
+	"hanjul/services/admission-scheduler/internal/operator"
+)
+
+// passSlack is what a pass must last beyond two polls (F36): delivering it, choosing, and sending the order.
+const passSlack = 90 * time.Second
+
+// App is the built process.
+type App struct {
+	logger     *slog.Logger
+	components []lifecycle.Component
+	close      []func()
+}
+
+// newApp builds everything and starts nothing; nothing is connected to yet.
+func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) {
+	registry := telemetry.NewRegistry("admission-scheduler", build)
+	app := &App{logger: logger}
+
+	books, err := ledger.Open(context.Background(), c.PostgresURL.Reveal(), ledger.Config{
+		Pool: postgres.Config{Name: "admission-scheduler"}, Topics: ledger.Topics{Orders: c.TopicOrders},
+	})
+	if err != nil {
+		return nil, err
+	}
+	app.close = append(app.close, books.Close)
+
+	conn := redisconn.Config{Addrs: c.RedisAddrs, ClientName: "admission-scheduler"}
+	once := redisconn.OnceOptions(conn)
+	once.PoolSize = max(once.PoolSize, min(c.Concurrency, redisconn.ClientOptions(conn).PoolSize))
+	rdb, rdbOnce := redisconn.New(redisconn.ClientOptions(conn)), redisconn.New(once)
+	app.close = append(app.close, closer(rdb), closer(rdbOnce))
+	keys := product.Keyspace{Prefix: c.KeyPrefix}
+	room := waitingroom.New(rdb, keys)
+
+	brokers := kafka.Config{Brokers: c.KafkaBrokers, ClientID: "admission-scheduler"}
+	producer, err := kafka.NewProducer(kafka.ProducerConfig{
+		Config: brokers, Partitions: map[string]int{c.TopicOrders: c.KafkaPartitions},
+		// Nothing waits for a load_stock: the next second asks again.
+		DrainFor: time.Second, Registerer: registry, Logger: logger,
+	})
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+
+	loop, err := admit.New(logger, admit.Config{
+		Room: room, Admitter: waitingroom.NewAdmitter(rdbOnce, keys), Ledger: books, Producer: producer,
+		TopicOrders: c.TopicOrders, Commands: c.KeyCommand,
+		Tick: c.Tick, Deadline: c.Deadline, Concurrency: c.Concurrency, Registerer: registry,
+	})
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+
+	desk := operator.New(logger, operator.Config{
+		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room),
+		PassMin: 2*c.PollMax + passSlack, Trusting: c.Local, Changed: loop.Changed,
+	})
+	gate := httpserver.NewGate(c.ReadyDrain)
+	server := httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: desk.Handler()})
+	before := &preflight{logger: logger, ledger: books, rdb: rdb, brokers: brokers,
+		topic: kafka.TopicSpec{Name: c.TopicOrders, Partitions: c.KafkaPartitions}}
+	admin := httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
+
+	// In the order of the flow: sources first, so that each stops before what it feeds.
+	app.components = []lifecycle.Component{
+		gate.Component(),
+		server.Component("operators"),
+		{Name: "admit", Run: loop.Run},
+		{Name: "preflight", Run: before.Run},
+		{Name: "producer", Run: producer.Run},
+		admin.Component("admin"),
+	}
+	return app, nil
+}
+
+// Run works until ctx ends or a part fails, then stops in order and closes what was opened.
+func (a *App) Run(ctx context.Context) error {
+	defer a.end()
+	return lifecycle.Run(ctx, a.logger, a.components...)
+}
+
+func (a *App) end() {
+	for i := len(a.close) - 1; i >= 0; i-- {
+		a.close[i]()
+	}
+}
+
+// closer ends a client; its connections are of no more use, so an error tells nothing.
+func closer(rdb redis.UniversalClient) func() { return func() { _ = rdb.Close() } }
+
+// live reads what the desk shows of a line.
+func live(room *waitingroom.Room) operator.Live {
+	return func(ctx context.Context, p product.ID) (operator.Numbers, error) {
+		v, err := room.View(ctx, p)
+		return operator.Numbers{Waiting: v.Waiting + v.Away, Active: v.Active, Held: v.Held}, err
+	}
+}

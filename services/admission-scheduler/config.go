@@ -1,0 +1,89 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/keyring"
+	"hanjul/pkg/telemetry"
+	"hanjul/services/admission-scheduler/internal/operator"
+)
+
+// service is this service's word in the names of its settings.
+const service = "SCHEDULER"
+
+// Config is what the scheduler is set up with, checked.
+type Config struct {
+	Listen, AdminListen string
+	LogLevel            slog.Level
+
+	RedisAddrs []string
+	KeyPrefix  string
+
+	KafkaBrokers    []string
+	KafkaPartitions int
+	TopicOrders     string
+
+	PostgresURL config.Secret
+
+	Local      bool // identities are taken on trust, so a risky setting is a warning
+	KeyCommand keyring.Key
+	Tokens     operator.Tokens
+
+	Tick        time.Duration
+	Deadline    time.Duration
+	Concurrency int
+	PollMax     time.Duration
+	ReadyDrain  time.Duration
+}
+
+// loadConfig reads every setting from the source; the faults are the source's to tell.
+func loadConfig(s *config.Source) Config {
+	c := Config{
+		Listen:      s.Addr("LISTEN", ":8081", "where operators are served; never on a public network"),
+		AdminListen: s.Addr("ADMIN_LISTEN", ":9081", "health, metrics and profiles; reached by the deployment only"),
+
+		RedisAddrs: s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
+		KeyPrefix:  s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+
+		KafkaBrokers:    s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		KafkaPartitions: s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
+		TopicOrders:     s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
+
+		PostgresURL: s.Secret("POSTGRES_URL", "a postgres:// URL", "where the ledger is"),
+
+		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, time.Minute, "longest time between two looks at a product's line"),
+		Deadline:    s.Duration("DEADLINE", 2*time.Second, 10*time.Millisecond, time.Minute, "longest time one look may take; a product that overruns it waits longer and disturbs no other"),
+		Concurrency: s.Int("CONCURRENCY", 32, 1, 10_000, "products looked at at the same time"),
+		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),
+		ReadyDrain:  s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
+	}
+	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
+	if err != nil {
+		s.Fault("LOG_LEVEL", "%w", err)
+	}
+	c.LogLevel = level
+	c.Local = s.Choice("IDENTITY", "", "how people are known to queue-api; local takes their word", "local") == "local"
+	c.KeyCommand = key(s, "KEY_COMMAND", "signs commands that carry no pass")
+	tokens := s.Secret("OPERATOR_TOKENS", "name:token,name:token", "who may call the operators' desk")
+	if !tokens.IsZero() {
+		if c.Tokens, err = operator.ParseTokens(tokens.Reveal()); err != nil {
+			s.Fault("OPERATOR_TOKENS", "%w", err)
+		}
+	}
+	return c
+}
+
+// key reads a secret that is one key line.
+func key(s *config.Source, name, meaning string) keyring.Key {
+	secret := s.Secret(name, "kid:base64url(32 bytes)", meaning)
+	if secret.IsZero() {
+		return keyring.Key{}
+	}
+	k, err := keyring.Parse(secret.Reveal())
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	return k
+}

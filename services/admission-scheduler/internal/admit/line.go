@@ -1,0 +1,145 @@
+package admit
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/product"
+)
+
+// line is one product's gate. Its goroutine is the only one that works on it; the row comes in and what was seen goes out through
+// atomics, so that neither side ever waits for the other.
+type line struct {
+	loop *Loop
+	id   product.ID
+	row  atomic.Pointer[ledger.ProductRow]
+	seen atomic.Pointer[seen]
+	wake chan struct{}
+
+	persisted *seen // the books goroutine's own: what it wrote down last
+
+	nonce    string // of a restore that committed nothing yet
+	waiting  int64
+	upkeepAt time.Time // when upkeep is due; the zero time means at once
+	failures int
+}
+
+// seen is what upkeep last saw of a line.
+type seen struct {
+	Front   product.Place
+	Active  int
+	Waiting int64
+	At      time.Time // by the clock of Redis
+}
+
+func newLine(l *Loop, row ledger.ProductRow) *line {
+	n := &line{loop: l, id: row.ID, wake: make(chan struct{}, 1)}
+	n.row.Store(&row)
+	return n
+}
+
+// update hands the line a newer row, and wakes it when that changes what it does. A row read earlier than the one it has is
+// told by its numbers and left alone.
+func (n *line) update(row ledger.ProductRow) {
+	old := n.row.Load()
+	if row.SettingsV < old.SettingsV || row.LineInc < old.LineInc {
+		return
+	}
+	n.row.Store(&row)
+	if row.SettingsV > old.SettingsV {
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run looks at the line until ctx ends.
+func (n *line) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+			n.upkeepAt = time.Time{}
+		case <-timer.C:
+		}
+		timer.Reset(n.round(ctx))
+	}
+}
+
+// round is one look at the line, and says how long to wait for the next.
+func (n *line) round(ctx context.Context) time.Duration {
+	wait, err := n.work(ctx)
+	if err == nil {
+		n.failures = 0
+		return wait
+	}
+	if ctx.Err() != nil {
+		return n.loop.Tick
+	}
+	n.failures++
+	n.upkeepAt = time.Time{}
+	n.loop.metrics.runs.WithLabelValues("error").Inc()
+	n.loop.complain(ctx, "line not moved", err, slog.String("product_id", string(n.id)), slog.Int("failures", n.failures))
+	return n.loop.backoff(n.failures)
+}
+
+// work does what is due. Looks at Redis share a bounded number of tokens; what waits for the ledger or for Kafka holds none.
+func (n *line) work(ctx context.Context) (time.Duration, error) {
+	var todo upkeep
+	var wait time.Duration
+	err := n.look(ctx, func(ctx context.Context) (err error) {
+		if !time.Now().Before(n.upkeepAt) {
+			if todo, err = n.upkeep(ctx); err != nil {
+				return err
+			}
+			n.upkeepAt = time.Now().Add(upkeepEvery)
+		}
+		if todo.absent {
+			wait = n.loop.Tick // somebody else restores it, or we do below
+			n.upkeepAt = time.Time{}
+			return nil
+		}
+		wait, err = n.turn(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case todo.restore:
+		if err := n.restore(ctx, false, todo.at); err != nil {
+			return 0, err
+		}
+	case todo.advance:
+		// The line goes on meanwhile, so a failed advance must not slow it down.
+		if err := n.restore(ctx, true, todo.at); err != nil {
+			n.loop.alarm(ctx, "line not advanced", err, slog.String("product_id", string(n.id)))
+		}
+	}
+	if todo.loadStock {
+		if err := n.loadStock(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return wait, nil
+}
+
+// look runs fn with a token and a deadline.
+func (n *line) look(ctx context.Context, fn func(ctx context.Context) error) error {
+	select {
+	case n.loop.looks <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-n.loop.looks }()
+	ctx, cancel := context.WithTimeout(ctx, n.loop.Deadline)
+	defer cancel()
+	return fn(ctx)
+}

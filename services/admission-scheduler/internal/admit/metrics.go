@@ -1,0 +1,82 @@
+package admit
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hanjul/pkg/telemetry"
+	"hanjul/pkg/waitingroom"
+)
+
+// metrics are what this hop tells. Gauges are sums over all products as this scheduler sees them: with several schedulers, take
+// the highest and do not add them up.
+type metrics struct {
+	products, waiting, active prometheus.Gauge
+
+	admitted, lapsed prometheus.Counter
+	runs             *prometheus.CounterVec
+	slotToGrant      prometheus.Histogram
+	restores         *prometheus.CounterVec
+	settings         *prometheus.CounterVec
+	loads            *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		products: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_products", Help: "Products known."}),
+		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_waiting", Help: "People waiting, over all products; the same on every scheduler."}),
+		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_passes_active", Help: "Passes neither used nor lapsed, over all products; the same on every scheduler."}),
+		admitted: prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admitted_total", Help: "People let through by this scheduler."}),
+		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_admit_runs_total",
+			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
+		}, []string{"outcome"}),
+		slotToGrant: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "hanjul_slot_to_grant_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",
+			Buckets: telemetry.DurationBuckets(),
+		}),
+		restores: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_line_restores_total", Help: "Lines begun anew (restore) or continued under a new incarnation (advance), by outcome: done, lost (another scheduler did it), error.",
+		}, []string{"kind", "outcome"}),
+		settings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_settings_put_total", Help: "Settings copied to Redis, by outcome: written, older (Redis had newer ones).",
+		}, []string{"outcome"}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_load_stock_total", Help: "Commands that ask for a product's stock, by what is known of their way into the log: accepted, refused, unknown.",
+		}, []string{"outcome"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var faults []error
+	for _, c := range []prometheus.Collector{
+		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.slotToGrant, m.restores, m.settings, m.loads,
+	} {
+		faults = append(faults, r.Register(c))
+	}
+	return m, errors.Join(faults...)
+}
+
+// ran counts one run of the admit script.
+func (m *metrics) ran(result waitingroom.AdmitResult) {
+	m.admitted.Add(float64(result.Admitted))
+	m.lapsed.Add(float64(result.Lapsed))
+	outcome := string(result.Reason)
+	if result.Admitted > 0 {
+		outcome = "admitted"
+	}
+	m.runs.WithLabelValues(outcome).Inc()
+	for _, wait := range result.Waits {
+		m.slotToGrant.Observe(wait.Seconds())
+	}
+}
+
+func (m *metrics) put(applied bool) {
+	outcome := "older"
+	if applied {
+		outcome = "written"
+	}
+	m.settings.WithLabelValues(outcome).Inc()
+}
