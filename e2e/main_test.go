@@ -1,0 +1,92 @@
+// Package e2e tests hanjul from the outside: our binaries as processes, real servers, simulated buyers, and the auditor.
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
+	"hanjul/e2e/sale"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }
+
+// binaries builds the three services once for all tests of this package and returns their folder.
+func binaries(t *testing.T) string {
+	t.Helper()
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+//nolint:gochecknoglobals // one build for all tests of the package, which run in one process
+var built = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(os.TempDir(), "hanjul-e2e-bin")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), //nolint:noctx // bounded by the test's own limit
+		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return dir, build.Run()
+})
+
+// quick is a sale's cadence and consumer settings for tests: shorter than the demo's, so that a hundred buyers take seconds.
+func quick(more map[string]string) map[string]string {
+	env := map[string]string{
+		"HANJUL_API_POLL_NEAR": "200ms", "HANJUL_API_POLL_MID": "400ms", "HANJUL_API_POLL_FAR": "400ms", "HANJUL_CONSUMER_VOID_GRACE": "5s",
+	}
+	for name, value := range more {
+		env[name] = value
+	}
+	return env
+}
+
+// settings are a product's in tests.
+func settings() sale.Settings {
+	return sale.Settings{Rate: 60, Burst: 6, Capacity: 60, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second}
+}
+
+// start runs two of each binary on the test's servers and stops them with the test. What they logged is shown when the test failed.
+func start(t *testing.T, env map[string]string, perService int) *local.Stack {
+	t.Helper()
+	dir := t.TempDir()
+	stack, err := local.StartStack(t.Context(), local.StackOptions{
+		DataDir: dir, BinDir: binaries(t), PerService: perService, Env: quick(env), Log: t.Output(),
+	})
+	localtest.Need(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := stack.Stop(ctx); err != nil {
+			t.Errorf("stop the stack: %v", err)
+		}
+		if t.Failed() {
+			showLogs(t, filepath.Join(dir, "logs"))
+		}
+	})
+	return stack
+}
+
+// showLogs prints the end of each log.
+func showLogs(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		t.Logf("== %s\n%s", filepath.Base(file), text[max(0, len(text)-6000):])
+	}
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
+	"hanjul/e2e/sale"
+	"hanjul/pkg/product"
+)
+
+// hold runs a sale on a stack and fails the test unless it ends as promised.
+func hold(t *testing.T, stack *local.Stack, id product.ID, buyers, stock int, chaos, empty bool) *sale.Report {
+	t.Helper()
+	target, err := sale.Of(stack, chaos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !empty {
+		target.Empty = nil
+	}
+	report, err := sale.Run(t.Context(), target, sale.Config{
+		Product: id, Buyers: buyers, Stock: stock, Seed: 20261101, Settings: settings(), Dir: t.TempDir(), Limit: 3 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := report.Print(&table); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + table.String())
+	if !report.OK() {
+		t.Fatalf("the sale did not end as promised; seed %d", report.Config.Seed)
+	}
+	return report
+}
+
+// TestKafkaSale is the main job on whichever Kafka the suite was given: joins, admissions, orders, verdicts, events, audit.
+func TestKafkaSale(t *testing.T) {
+	stack := start(t, nil, 2)
+	first := hold(t, stack, "first", 120, 40, false, false)
+	// A second sale beside the first leaves the first one's books right.
+	hold(t, stack, "second", 60, 20, false, false)
+	again := auditOf(t, stack, "first", first.Journal)
+	if !strings.HasSuffix(again, "audit: ok\n") {
+		t.Fatalf("after the second sale the first one's books are wrong:\n%s", again)
+	}
+}
+
+// TestSaleSurvivesKills sends SIGKILL to one of each binary at seeded moments and starts it again.
+func TestSaleSurvivesKills(t *testing.T) {
+	stack := start(t, nil, 2)
+	report := hold(t, stack, "killed", 300, 100, true, false)
+	if len(report.Struck) != 3 {
+		t.Fatalf("struck %v, want one of each binary", report.Struck)
+	}
+}
+
+// TestSaleSurvivesEmptiedRedis does the same and takes everything from Redis in mid-sale. The audit says what began anew.
+func TestSaleSurvivesEmptiedRedis(t *testing.T) {
+	redis := localtest.PrivateRedis(t)
+	stack := start(t, map[string]string{"HANJUL_REDIS_ADDRS": redis.Addr()}, 2)
+	report := hold(t, stack, "emptied", 300, 100, true, true)
+	if len(report.Struck) != 4 {
+		t.Fatalf("struck %v, want one of each binary and Redis", report.Struck)
+	}
+	if !strings.Contains(strings.Join(report.Audit.Notes, " "), "began anew") {
+		t.Fatalf("the audit does not say what began anew: %v", report.Audit.Notes)
+	}
+}
+
+// TestSaleWithoutUnits sells nothing to everyone and says so.
+func TestSaleWithoutUnits(t *testing.T) {
+	stack := start(t, nil, 1)
+	target, err := sale.Of(stack, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := sale.Run(t.Context(), target, sale.Config{
+		Product: "nothing", Buyers: 40, Stock: 0, Seed: 1, Settings: settings(), Dir: t.TempDir(), Limit: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Buyers.Outcomes["confirmed"] != 0 || report.Buyers.Outcomes["sold out while waiting"] == 0 || !report.Audit.OK {
+		t.Fatalf("outcomes %v, audit %+v", report.Buyers.Outcomes, report.Audit)
+	}
+}
+
+// TestSaleOfTheLastUnit is stock 1 with a crowd: exactly one is confirmed.
+func TestSaleOfTheLastUnit(t *testing.T) {
+	stack := start(t, nil, 1)
+	target, err := sale.Of(stack, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := sale.Run(t.Context(), target, sale.Config{
+		Product: "last", Buyers: 1000, Stock: 1, Seed: 3, Settings: settings(), Dir: t.TempDir(), Limit: 2 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Buyers.Outcomes["confirmed"] != 1 || !report.Buyers.Accounted() || !report.Audit.OK {
+		t.Fatalf("outcomes %v, audit %+v", report.Buyers.Outcomes, report.Audit)
+	}
+}
