@@ -78,8 +78,10 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	})
 	gate := httpserver.NewGate(c.ReadyDrain)
 	server := httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: desk.Handler()})
-	before := &preflight{logger: logger, ledger: books, rdb: rdb, brokers: brokers,
-		topic: kafka.TopicSpec{Name: c.TopicOrders, Partitions: c.KafkaPartitions}}
+	before := &preflight{
+		logger: logger, ledger: books, rdb: rdb, brokers: brokers,
+		topic: kafka.TopicSpec{Name: c.TopicOrders, Partitions: c.KafkaPartitions},
+	}
 	admin := httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
 
 	// In the order of the flow: sources first, so that each stops before what it feeds.

@@ -141,7 +141,7 @@ func splitFaults(err error, f *faults) {
 	if err == nil {
 		return
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the joined error itself is taken apart
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {
 			splitFaults(each, f)
 		}

@@ -172,7 +172,7 @@ func (r *Relay) rounds(ctx, work context.Context, owner *outbox.Owner) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // asked to stop, and this pass is done
 		}
 		polled = r.rest(ctx)
 	}
