@@ -153,7 +153,7 @@ type Producer struct {
 
 	mu      sync.Mutex // Guards what follows and the queue of every lane.
 	lanes   map[laneID]*lane
-	hard    context.Context //nolint:containedctx // Set by Run, for lanes that begin later.
+	hard    context.Context // Set by Run, for lanes that begin later.
 	running bool
 	closed  bool
 	wg      sync.WaitGroup

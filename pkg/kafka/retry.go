@@ -82,6 +82,9 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	}
 }
 
+// Fresh reports whether no pause was made since the start or the last Reset.
+func (b *Backoff) Fresh() bool { return b.next == 0 }
+
 // Reset makes the next pause the shortest one again.
 func (b *Backoff) Reset() { b.next = 0 }
 

@@ -40,6 +40,7 @@ func spoken() []speech {
 		protocol.Metadata,
 		protocol.FindCoordinator,
 		protocol.OffsetFetch,
+		protocol.DescribeGroups,
 		protocol.CreateTopics,
 		protocol.DescribeConfigs,
 	} {
@@ -91,7 +92,7 @@ func (c *Client) offers(ctx context.Context, broker string) (map[protocol.ApiKey
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() //nolint:errcheck // Only read from.
+	defer func() { _ = conn.Close() }() // It was only read from.
 
 	if err := conn.SetDeadline(time.Now().Add(c.cfg.Timeout)); err != nil {
 		return nil, err

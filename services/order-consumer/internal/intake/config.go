@@ -1,0 +1,142 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hanjul/pkg/kafka"
+)
+
+// Defaults of Config.
+const (
+	defaultMaxRecords  = 500
+	defaultMaxBytes    = 1 << 20
+	defaultMaxWait     = 500 * time.Millisecond
+	defaultSession     = 10 * time.Second
+	defaultHeartbeat   = time.Second
+	defaultRebalance   = 10 * time.Second
+	defaultJoinBackoff = 500 * time.Millisecond
+	defaultStopFor     = 10 * time.Second
+	defaultCheckEvery  = 10 * time.Second
+)
+
+// Batch is a run of records of one partition, in order.
+type Batch struct {
+	Topic     string
+	Partition int
+	Records   []kafka.Message
+	HighWater int64 // One past the last record of the log when these were read.
+}
+
+// Handler works on a batch. Nil says that every record of it has its verdict or
+// is parked, durably: the offset may be committed. On any error the same batch
+// comes again after a pause, until it succeeds or this member loses the
+// partition; other partitions go on meanwhile. The context ends when the
+// partition is lost or the time to stop is over; a handler must return soon
+// then, since the whole group waits for it. It is called concurrently for
+// different partitions.
+type Handler func(ctx context.Context, batch Batch) error
+
+// Progress tells the next offset that the ledger has not judged yet. With ok
+// false it has judged nothing of the partition.
+type Progress func(ctx context.Context, topic string, partition int) (next int64, ok bool, err error)
+
+// Config configures an Intake. Zero values mean the defaults.
+type Config struct {
+	kafka.Config
+	// Group and Topic are what is consumed; Partitions is the configured count
+	// of the topic. With another count the intake refuses to run.
+	Group, Topic string
+	Partitions   int
+	// MaxRecords bounds a batch (500), MaxBytes an answer of a broker (1 MiB),
+	// MaxWait how long a broker waits for a first record (500 ms).
+	MaxRecords, MaxBytes int
+	MaxWait              time.Duration
+	// Session is how long a dead member keeps its partitions (10 s). Heartbeat
+	// is how often a member reports and learns of a rebalance (1 s), at most a
+	// third of it. Rebalance is how long the group waits for a member that is
+	// still at work (10 s). JoinBackoff is the pause after a failed join
+	// (500 ms).
+	Session, Heartbeat, Rebalance, JoinBackoff time.Duration
+	// StopFor bounds the work in hand after Run was asked to stop (10 s).
+	StopFor time.Duration
+	// CheckEvery is how often partition count and assignment are checked (10 s).
+	CheckEvery time.Duration
+	// Progress, when given, is asked where to start: at the smaller of it and
+	// the committed offset, and at the first record of the log where either
+	// knows nothing. So a ledger that lost its tail gets it judged again (F34).
+	Progress Progress
+	// Registerer takes the metrics; nil means that none are registered.
+	Registerer prometheus.Registerer
+	// Logger hears what happens; nil means silence.
+	Logger *slog.Logger
+}
+
+// Validate reports all faults of the configuration at once, after defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	faults := []error{c.Config.Validate()}
+
+	if c.Group == "" {
+		faults = append(faults, errors.New("intake: no group"))
+	}
+
+	if c.Topic == "" {
+		faults = append(faults, errors.New("intake: no topic"))
+	}
+
+	if c.Partitions <= 0 {
+		faults = append(faults, fmt.Errorf("intake: partition count %d is not positive", c.Partitions))
+	}
+
+	if c.MaxRecords < 0 || c.MaxBytes < 0 {
+		faults = append(faults, errors.New("intake: negative bound"))
+	}
+
+	for _, d := range []time.Duration{c.MaxWait, c.Session, c.Heartbeat, c.Rebalance, c.JoinBackoff, c.StopFor, c.CheckEvery} {
+		if d < 0 {
+			faults = append(faults, errors.New("intake: negative duration"))
+
+			break
+		}
+	}
+
+	if 3*c.Heartbeat > c.Session {
+		faults = append(faults, fmt.Errorf("intake: heartbeat %v is more than a third of the session %v", c.Heartbeat, c.Session))
+	}
+
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	c.MaxRecords = orDefault(c.MaxRecords, defaultMaxRecords)
+	c.MaxBytes = orDefault(c.MaxBytes, defaultMaxBytes)
+	c.MaxWait = orDefault(c.MaxWait, defaultMaxWait)
+	c.Session = orDefault(c.Session, defaultSession)
+	c.Heartbeat = orDefault(c.Heartbeat, min(defaultHeartbeat, c.Session/3))
+	c.Rebalance = orDefault(c.Rebalance, defaultRebalance)
+	c.JoinBackoff = orDefault(c.JoinBackoff, defaultJoinBackoff)
+	c.StopFor = orDefault(c.StopFor, defaultStopFor)
+	c.CheckEvery = orDefault(c.CheckEvery, defaultCheckEvery)
+	c.Topics = []string{c.Topic}
+	c.Timeout = orDefault(c.Timeout, 5*time.Second)
+
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	return c
+}
+
+func orDefault[T int | time.Duration](value, fallback T) T {
+	if value == 0 {
+		return fallback
+	}
+
+	return value
+}

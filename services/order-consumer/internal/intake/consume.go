@@ -1,0 +1,211 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"hanjul/pkg/kafka"
+)
+
+// worker is the work on one partition during one generation.
+type worker struct {
+	*Intake
+	generation *kafkago.Generation
+	partition  int
+	label      string
+	log        *slog.Logger
+
+	working context.Context // Ends with the generation, or when the time to stop is over.
+	reading context.Context // Ends before that when the intake is asked to stop.
+
+	next    int64 // Where the next fetch begins.
+	backoff kafka.Backoff
+}
+
+// consume works on the partition until there is nothing more to do for it in
+// this generation. It returns false when the generation should end.
+func (i *Intake) consume(reading, working, generation context.Context, g *kafkago.Generation, a kafkago.PartitionAssignment) bool {
+	defer i.work.Done()
+
+	// The context of a generation is of a kind of its own, without parent or
+	// cause, hence the joining by hand.
+	working, endWork := context.WithCancelCause(working)
+	defer endWork(nil)
+	defer context.AfterFunc(generation, func() { endWork(kafkago.ErrGenerationEnded) })()
+
+	until, endRead := context.WithCancelCause(reading)
+	defer endRead(nil)
+	defer context.AfterFunc(working, func() { endRead(context.Cause(working)) })()
+
+	w := &worker{
+		Intake:     i,
+		generation: g,
+		partition:  a.ID,
+		label:      strconv.Itoa(a.ID),
+		log:        i.cfg.Logger.With(slog.String("topic", i.cfg.Topic), slog.Int("partition", a.ID)),
+		working:    working,
+		reading:    until,
+		backoff:    kafka.Backoff{Max: time.Second},
+	}
+	defer w.forget()
+
+	if !w.locate(a.Offset) {
+		return true
+	}
+
+	i.metrics.progress.WithLabelValues(w.label).SetToCurrentTime()
+
+	return w.loop()
+}
+
+func (w *worker) loop() bool {
+	for w.reading.Err() == nil {
+		fetched, err := w.client.Fetch(w.reading, kafka.FetchRequest{
+			Topic: w.cfg.Topic, Partition: w.partition, Offset: w.next,
+			MaxBytes: w.cfg.MaxBytes, MaxWait: w.cfg.MaxWait,
+		})
+
+		switch {
+		case w.reading.Err() != nil:
+			return true
+		case errors.Is(err, kafka.ErrOffsetOutOfRange):
+			w.relocate()
+
+			continue
+		case err != nil:
+			w.metrics.fetchErrors.WithLabelValues(w.label).Inc()
+			w.pause("fetch", err)
+
+			continue
+		}
+
+		w.recovered()
+		w.lag(fetched.HighWater)
+
+		for len(fetched.Messages) > 0 {
+			count := min(len(fetched.Messages), w.cfg.MaxRecords)
+			batch := Batch{
+				Topic:     w.cfg.Topic,
+				Partition: w.partition,
+				Records:   fetched.Messages[:count:count],
+				HighWater: fetched.HighWater,
+			}
+			fetched.Messages = fetched.Messages[count:]
+
+			if !w.judged(batch) {
+				return true
+			}
+
+			w.next = batch.Records[count-1].Offset + 1
+			if !w.commit(batch) {
+				return false
+			}
+		}
+
+		w.next = fetched.Next
+	}
+
+	return true
+}
+
+// judged has the batch handled, again and again until that succeeds. It returns
+// false when the work ended before, or when more must not be begun.
+func (w *worker) judged(batch Batch) bool {
+	redo := kafka.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}
+
+	for w.reading.Err() == nil {
+		err := w.handle(w.working, batch)
+		// A membership that ended in the meantime has nothing to commit: the
+		// batch may be in other hands already.
+		if w.working.Err() != nil {
+			return false
+		}
+
+		if err == nil {
+			return true
+		}
+
+		w.metrics.redos.WithLabelValues(w.label).Inc()
+		w.log.Warn("batch is redone", slog.Int64("offset", batch.Records[0].Offset),
+			slog.Int("records", len(batch.Records)), slog.Any("err", err))
+
+		_ = redo.Wait(w.reading) // The loop sees the end.
+	}
+
+	return false
+}
+
+// commit stores the position. A refusal means that this membership is over,
+// which the heartbeat would tell a moment later: it ends the generation, and
+// the batch comes again to whoever owns the partition then.
+func (w *worker) commit(batch Batch) bool {
+	w.metrics.batches.Inc()
+	w.metrics.records.Add(float64(len(batch.Records)))
+	w.lag(batch.HighWater)
+	w.metrics.progress.WithLabelValues(w.label).SetToCurrentTime()
+
+	err := w.generation.CommitOffsets(map[string]map[int]int64{w.cfg.Topic: {w.partition: w.next}})
+
+	switch {
+	case err == nil:
+		w.metrics.commits.WithLabelValues("ok").Inc()
+
+		return true
+	case w.working.Err() != nil, fenced(err):
+		w.metrics.commits.WithLabelValues("fenced").Inc()
+		w.log.Info("commit is refused", slog.Int64("offset", w.next), slog.Any("err", err))
+
+		return false
+	default:
+		w.metrics.commits.WithLabelValues("failed").Inc()
+		w.pause("commit", err) // Rejoining at once would spin where commits are forbidden.
+
+		return false
+	}
+}
+
+func fenced(err error) bool {
+	return errors.Is(err, kafkago.IllegalGeneration) ||
+		errors.Is(err, kafkago.UnknownMemberId) ||
+		errors.Is(err, kafkago.RebalanceInProgress) ||
+		errors.Is(err, kafkago.FencedInstanceID)
+}
+
+// pause waits before the same is tried again. A trouble that lasts is told once
+// and then at debug level.
+func (w *worker) pause(operation string, err error) {
+	level := slog.LevelDebug
+	if w.backoff.Fresh() {
+		level = slog.LevelWarn
+	}
+
+	w.log.Log(w.reading, level, "retried", slog.String("operation", operation), slog.Int64("offset", w.next), slog.Any("err", err))
+
+	_ = w.backoff.Wait(w.reading) // The loops look at the context themselves.
+}
+
+func (w *worker) recovered() {
+	w.backoff.Reset()
+	w.strand(nil)
+}
+
+func (w *worker) lag(highWater int64) {
+	lag := max(highWater-w.next, 0)
+	w.metrics.lag.WithLabelValues(w.label).Set(float64(lag))
+
+	if lag == 0 {
+		w.metrics.progress.WithLabelValues(w.label).SetToCurrentTime()
+	}
+}
+
+// forget drops what is said about a partition that others may own from now on.
+func (w *worker) forget() {
+	w.strand(nil)
+	w.metrics.lag.DeleteLabelValues(w.label)
+	w.metrics.progress.DeleteLabelValues(w.label)
+}

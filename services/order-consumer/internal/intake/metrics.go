@@ -1,0 +1,68 @@
+package intake
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	lag         *prometheus.GaugeVec
+	progress    *prometheus.GaugeVec
+	stranded    *prometheus.GaugeVec
+	redos       *prometheus.CounterVec
+	fetchErrors *prometheus.CounterVec
+	lost        *prometheus.CounterVec
+	commits     *prometheus.CounterVec
+	batches     prometheus.Counter
+	records     prometheus.Counter
+	generations prometheus.Counter
+	joinErrors  prometheus.Counter
+	assigned    prometheus.Gauge
+	unassigned  prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	partition := []string{"partition"}
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Name: "hanjul_intake_" + name, Help: help}
+	}
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "hanjul_intake_" + name + "_total", Help: help}
+	}
+
+	m := &metrics{
+		lag:         prometheus.NewGaugeVec(gauge("lag_records", "Records of the log that are not handled yet."), partition),
+		progress:    prometheus.NewGaugeVec(gauge("progress_timestamp_seconds", "When a batch was last handled, or nothing was left."), partition),
+		stranded:    prometheus.NewGaugeVec(gauge("stranded", "1 while the position is above the end of the log."), partition),
+		redos:       prometheus.NewCounterVec(counter("redos", "Batches given to the handler again."), partition),
+		fetchErrors: prometheus.NewCounterVec(counter("fetch_errors", "Fetches that failed."), partition),
+		lost:        prometheus.NewCounterVec(counter("lost_records", "Offsets deleted from the log before they were read."), partition),
+		commits:     prometheus.NewCounterVec(counter("commits", "Offset commits, by result: ok, fenced, failed."), []string{"result"}),
+		batches:     prometheus.NewCounter(counter("batches", "Batches handled.")),
+		records:     prometheus.NewCounter(counter("records", "Records handled.")),
+		generations: prometheus.NewCounter(counter("generations", "Generations of the group this member had a part in.")),
+		joinErrors:  prometheus.NewCounter(counter("join_errors", "Failed tries to join the group.")),
+		assigned:    prometheus.NewGauge(gauge("assigned_partitions", "Partitions of this member.")),
+		unassigned:  prometheus.NewGauge(gauge("unassigned_partitions", "Partitions that no member of the group has.")),
+	}
+
+	if registerer == nil {
+		return m, nil
+	}
+
+	var faults []error
+	for _, c := range []prometheus.Collector{
+		m.lag, m.progress, m.stranded, m.redos, m.fetchErrors, m.lost, m.commits, m.batches, m.records,
+		m.generations, m.joinErrors, m.assigned, m.unassigned,
+	} {
+		faults = append(faults, registerer.Register(c))
+	}
+
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("register intake metrics: %w", err)
+	}
+
+	return m, nil
+}
