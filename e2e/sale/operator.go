@@ -63,8 +63,9 @@ func (d desk) once(ctx context.Context, client *http.Client, method, url, id str
 	return resp.StatusCode, string(answer), nil
 }
 
-// open creates the product with its stock, opens it, and waits until the storefront says so.
-func open(ctx context.Context, d desk, api string, p product.ID, stock int, s Settings) error {
+// Open creates the product with its stock, opens it, and waits until the storefront says so.
+func Open(ctx context.Context, stack Stack, p product.ID, stock int, s Settings) error {
+	d, api := desk{stack.OperatorURLs, stack.OperatorToken}, stack.APIs[0]
 	body := map[string]any{
 		"rate": s.Rate, "burst": s.Burst, "capacity": s.Capacity, "pass_ms": s.PassLife.Milliseconds(),
 		"order_ttl_ms": s.OrderTTL.Milliseconds(),

@@ -103,7 +103,7 @@ const (
 func Run(ctx context.Context, stack Stack, cfg Config) (*Report, error) {
 	report := &Report{Config: cfg}
 	opening, cancel := context.WithTimeout(ctx, time.Minute)
-	err := open(opening, desk{stack.OperatorURLs, stack.OperatorToken}, stack.APIs[0], cfg.Product, cfg.Stock, cfg.Settings)
+	err := Open(opening, stack, cfg.Product, cfg.Stock, cfg.Settings)
 	cancel()
 	if err != nil {
 		return nil, err
