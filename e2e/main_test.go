@@ -27,10 +27,9 @@ func binaries(t *testing.T) string {
 	return dir
 }
 
-//nolint:gochecknoglobals // one build for all tests of the package, which run in one process
 var built = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(os.TempDir(), "hanjul-e2e-bin")
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), //nolint:noctx // bounded by the test's own limit
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
 		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr

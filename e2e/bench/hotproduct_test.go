@@ -194,4 +194,3 @@ func bareInsert(b *testing.B, url string) float64 {
 	}
 	return hotOrders / time.Since(begun).Seconds()
 }
-

@@ -33,7 +33,9 @@ func Of(stack *local.Stack, chaos bool) (Stack, error) {
 	for _, name := range binaries {
 		s.Victims = append(s.Victims, stack.Processes(name)[0])
 	}
-	s.Empty = func(ctx context.Context) error { return emptyRedis(ctx, strings.Split(stack.Setting("HANJUL_REDIS_ADDRS"), ",")) }
+	s.Empty = func(ctx context.Context) error {
+		return emptyRedis(ctx, strings.Split(stack.Setting("HANJUL_REDIS_ADDRS"), ","))
+	}
 	return s, nil
 }
 

@@ -31,6 +31,8 @@ require (
 	github.com/prometheus/procfs v0.23.0 // indirect
 	github.com/segmentio/kafka-go v0.4.51 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	hanjul/lua v0.0.0-00010101000000-000000000000 // indirect
