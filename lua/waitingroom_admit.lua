@@ -1,1 +1,150 @@
 #!lua
+-- Frees passes whose time is over (U6), then lets the first of the line through within rate, capacity and stock (U5).
+--
+-- KEYS[1] settings  hash  the product's settings
+-- KEYS[2] clock     hash  tokens, refill_ms, front, freed
+-- KEYS[3] waiting   zset  user -> place
+-- KEYS[4] active    zset  user -> expiry of the pass, ms
+-- KEYS[5] who       hash  user -> state|place|order_id|t
+-- KEYS[6] whot      zset  user of an ended record -> t, ms
+-- KEYS[7] stock     hash  base, seq, held
+-- KEYS[8] tally     hash  one count per kind of move
+-- KEYS[9] admits    hash  second -> admissions, the last 120 seconds
+-- ARGV[1] most  number  people to let through, 1 to 500
+--
+-- Returns {'absent'}: no settings (R4); nothing changed.
+-- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits}: reason is '' when it admitted as many as asked for, else
+--   'empty', 'capacity', 'rate', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; next_ms is the time to the next token
+--   for 'rate'; waits are ms that a slot had been free before it was given to somebody whom the capacity had held up.
+-- Foreign: reads stock (owner stock).
+-- Retry: harmless to the bounds, which the script keeps in any number of calls; but a repeat admits others, so its client does not
+--   retry by itself (F41).
+
+local settings, clock, waiting, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local who, whot, stock, tally, admits = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+
+local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is told as many
+local KEEP = 120  -- seconds of admits
+
+local function text(n) return string.format('%.0f', n) end
+
+local most = tonumber(ARGV[1])
+if not most or most < 1 or most > 500 or most % 1 ~= 0 then
+  return redis.error_reply('ERR most: expected a whole number from 1 to 500')
+end
+
+local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until =
+  unpack(redis.call('HMGET', settings, 'v', 'state', 'rate', 'burst', 'cap', 'pass_ms', 'units_per_pass', 'oversub',
+    'ghost', 'ghost_until'))
+if not v then return { 'absent' } end
+rate, burst, cap, pass_ms = tonumber(rate), tonumber(burst), tonumber(cap), tonumber(pass_ms)
+units_per_pass, oversub = tonumber(units_per_pass), tonumber(oversub)
+
+local t = redis.call('TIME')
+local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+local tokens, refilled, front, freed = unpack(redis.call('HMGET', clock, 'tokens', 'refill_ms', 'front', 'freed'))
+
+-- The times at which slots became free since an admission ended for want of one; nil when the capacity holds nobody up.
+local free = nil
+if freed then
+  free = {}
+  for at in string.gmatch(freed, '(%d+),') do free[#free + 1] = tonumber(at) end
+end
+
+-- U6, a slice, earliest expiry first.
+local expired = redis.call('ZRANGEBYSCORE', active, '-inf', text(now_ms), 'WITHSCORES', 'LIMIT', 0, SWEEP)
+for i = 1, #expired, 2 do
+  local user = expired[i]
+  local place = string.match(redis.call('HGET', who, user) or '', '^active|(%d+)|')
+  redis.call('ZREM', active, user)
+  if place then -- always, unless somebody else wrote here; the audit tells
+    redis.call('HSET', who, user, 'lapsed|' .. place .. '||' .. text(now_ms))
+    redis.call('ZADD', whot, text(now_ms), user)
+  end
+  if free then free[#free + 1] = tonumber(expired[i + 1]) end
+end
+local lapsed = #expired / 2
+if lapsed > 0 then redis.call('HINCRBY', tally, 'lapsed', lapsed) end
+if free then table.sort(free) end
+
+local function answer(reason, admitted, next_ms, waits)
+  -- From now on the capacity holds people up, or it no longer does.
+  if reason == 'capacity' then
+    redis.call('HSET', clock, 'freed', '')
+  elseif reason ~= '' then
+    redis.call('HDEL', clock, 'freed')
+  elseif free then
+    local rest = ''
+    for i = admitted + 1, math.min(#free, admitted + 100) do rest = rest .. text(free[i]) .. ',' end
+    redis.call('HSET', clock, 'freed', rest)
+  end
+  return {
+    'ok', reason, admitted, lapsed, redis.call('ZCARD', waiting),
+    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), text(next_ms), waits,
+  }
+end
+
+if sale ~= 'open' then return answer(sale, 0, 0, {}) end
+
+-- The bucket. Time that went back gives nothing and takes nothing (F14).
+refilled = math.min(tonumber(refilled or now_ms), now_ms)
+tokens = math.min(burst, tonumber(tokens or 0) + math.max(0, now_ms - refilled) * rate / 1000)
+
+local base, held = unpack(redis.call('HMGET', stock, 'base', 'held'))
+local reason, n, waits = '', 0, {}
+if not base then
+  reason = 'stock_unknown'
+else
+  local holders = redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf')
+  local slots = cap - holders
+  if ghost and tonumber(ghost_until) > now_ms then slots = slots - tonumber(ghost) end
+  -- One is let through while units are left that no hold and no pass speaks for.
+  local units = tonumber(base) - tonumber(held or 0) - units_per_pass * holders + oversub
+  local by_stock = math.ceil(units / units_per_pass)
+  local by_rate = math.floor(tokens)
+  local line = redis.call('ZCARD', waiting)
+  n = math.max(0, math.min(most, line, slots, by_stock, by_rate))
+  if n < most then
+    if n == line then reason = 'empty'
+    elseif by_stock <= n then reason = 'sold_out'
+    elseif slots <= n then reason = 'capacity'
+    else reason = 'rate' end
+  end
+end
+
+if n > 0 then
+  local first = redis.call('ZRANGE', waiting, 0, n - 1, 'WITHSCORES')
+  local leases, records, gone = {}, {}, {}
+  local expiry, since = text(now_ms + pass_ms), text(now_ms)
+  front = tonumber(front or 0)
+  for i = 1, #first, 2 do
+    local user, place = first[i], tonumber(first[i + 1])
+    leases[#leases + 1] = expiry
+    leases[#leases + 1] = user
+    records[#records + 1] = user
+    records[#records + 1] = 'active|' .. text(place) .. '||' .. since
+    gone[#gone + 1] = user
+    front = math.max(front, place)
+  end
+  redis.call('ZREM', waiting, unpack(gone))
+  redis.call('ZADD', active, unpack(leases))
+  redis.call('HSET', who, unpack(records))
+  redis.call('HSET', clock, 'front', text(front))
+  redis.call('HINCRBY', tally, 'admitted', n)
+  local second = math.floor(now_ms / 1000)
+  if redis.call('HINCRBY', admits, text(second), n) == n then
+    for _, old in ipairs(redis.call('HKEYS', admits)) do
+      if tonumber(old) <= second - KEEP then redis.call('HDEL', admits, old) end
+    end
+  end
+  if free then
+    for i = 1, math.min(n, #free) do waits[i] = text(math.max(0, now_ms - free[i])) end
+  end
+end
+tokens = tokens - n
+redis.call('HSET', clock, 'tokens', string.format('%.9f', tokens), 'refill_ms', text(now_ms))
+
+local next_ms = 0
+if reason == 'rate' then next_ms = math.ceil((math.floor(tokens) + 1 - tokens) * 1000 / rate) end
+return answer(reason, n, next_ms, waits)

@@ -1,1 +1,105 @@
 #!lua
+-- Gives up one place: who waits, is away or holds an unused pass at exactly this place has left (U9).
+--
+-- KEYS[1]  settings  hash  the product's settings
+-- KEYS[2]  clock     hash  front, freed
+-- KEYS[3]  waiting   zset  user -> place
+-- KEYS[4]  away      zset  user -> place
+-- KEYS[5]  awaytill  zset  user -> end of grace, ms
+-- KEYS[6]  active    zset  user -> expiry of the pass, ms
+-- KEYS[7]  who       hash  user -> state|place|order_id|t
+-- KEYS[8]  whot      zset  user of an ended record -> t, ms
+-- KEYS[9]  intents   hash  order_id -> q|digest|bytes
+-- KEYS[10] stock     hash  base, seq, held
+-- KEYS[11] tally     hash  one count per kind of move
+-- ARGV[1]  user   string  the user's hash, 32 hex digits
+-- ARGV[2]  given  number  the place to give up
+--
+-- Returns {'absent'}: no settings (R4); nothing changed.
+-- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, 0, 0, view}: the user stands as told; state is 'left' with
+--   the given place if it was given up, now or before.
+-- Foreign: reads stock (owner stock).
+-- Retry: harmless; a place that was given up is no longer in any set.
+
+local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local intents, stock, tally = KEYS[9], KEYS[10], KEYS[11]
+local user = ARGV[1]
+
+local function text(n) return string.format('%.0f', n) end
+
+local given = tonumber(ARGV[2])
+if not given or given < 1 or given > 9007199254740991 or given % 1 ~= 0 then
+  return redis.error_reply('ERR given: expected a whole number from 1 to 9007199254740991')
+end
+
+if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
+
+local t = redis.call('TIME')
+local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+local function free_slot(at)
+  local freed = redis.call('HGET', clock, 'freed')
+  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+end
+
+-- Where the user is found. Waiting people have no record in who.
+local function stored()
+  local place = redis.call('ZSCORE', waiting, user)
+  if place then return 'waiting', tonumber(place), '', 0 end
+  place = redis.call('ZSCORE', away, user)
+  if place then return 'away', tonumber(place), '', 0 end
+  local record = redis.call('HGET', who, user)
+  if not record then return 'none', 0, '', 0 end
+  local state, at, order_id, since = string.match(record, '^(%a+)|(%d+)|([^|]*)|(%d+)$')
+  return state, tonumber(at), order_id, tonumber(since)
+end
+local state, place, order_id, since = stored()
+
+-- R1
+local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+if lease > 0 and lease <= now_ms then
+  redis.call('ZREM', active, user)
+  redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
+  redis.call('ZADD', whot, text(now_ms), user)
+  redis.call('HINCRBY', tally, 'lapsed', 1)
+  free_slot(lease)
+  state, order_id, since, lease = 'lapsed', '', now_ms, 0
+end
+
+
+-- U9, for this place only: a late leave must not end the user's next life (F25).
+if place == given and (state == 'waiting' or state == 'away' or state == 'active') then
+  redis.call('ZREM', waiting, user)
+  redis.call('ZREM', away, user)
+  redis.call('ZREM', awaytill, user)
+  if state == 'active' then
+    redis.call('ZREM', active, user)
+    free_slot(now_ms)
+  end
+  redis.call('HSET', who, user, 'left|' .. text(place) .. '||' .. text(now_ms))
+  redis.call('ZADD', whot, text(now_ms), user)
+  redis.call('HINCRBY', tally, 'left', 1)
+  state, order_id, since, lease = 'left', '', now_ms, 0
+end
+
+local position = 0
+if state == 'waiting' then
+  position = redis.call('ZRANK', waiting, user) + 1
+elseif state == 'away' then
+  position = redis.call('ZCOUNT', waiting, '-inf', '(' .. text(place)) + 1
+end
+return {
+  'ok', state, text(place), position, order_id, text(since), text(lease), 0, 0,
+  {
+    text(now_ms),
+    redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
+      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
+    redis.call('HMGET', stock, 'base', 'seq', 'held'),
+    redis.call('HMGET', clock, 'front'),
+    redis.call('HMGET', tally, 'admitted', 'lapsed'),
+    redis.call('ZCARD', waiting), redis.call('ZCARD', away),
+    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
+  },
+}

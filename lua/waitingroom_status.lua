@@ -1,1 +1,145 @@
 #!lua
+-- Tells where a user stands; a ticket takes up a forgotten place (U2, U3), and who was away is back (U4).
+--
+-- KEYS[1]  settings  hash  the product's settings
+-- KEYS[2]  clock     hash  low, low_from, front, freed
+-- KEYS[3]  waiting   zset  user -> place
+-- KEYS[4]  away      zset  user -> place
+-- KEYS[5]  awaytill  zset  user -> end of grace, ms
+-- KEYS[6]  active    zset  user -> expiry of the pass, ms
+-- KEYS[7]  who       hash  user -> state|place|order_id|t
+-- KEYS[8]  whot      zset  user of an ended record -> t, ms
+-- KEYS[9]  judged    zset  order_id -> t, ms
+-- KEYS[10] intents   hash  order_id -> q|digest|bytes
+-- KEYS[11] stock     hash  base, seq, held
+-- KEYS[12] tally     hash  one count per kind of move
+-- KEYS[13] bans      hash  user -> until, ms
+-- ARGV[1]  user        string  the user's hash, 32 hex digits
+-- ARGV[2]  claimed     number  place of the user's ticket; 0 without one
+-- ARGV[3]  claimed_id  string  order id of that place; '' without one
+--
+-- Returns {'absent'}: no settings (R4); nothing changed.
+-- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, created, called, view}: the user stands as told; created
+--   is always 0, called is 1 if this call met U3.
+-- Foreign: reads stock (owner stock).
+-- Retry: harmless; a ticket that was taken up is now the stored place.
+
+local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local judged, intents, stock, tally, bans = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local user, claimed_id = ARGV[1], ARGV[3]
+
+local LOW = 8796093022208 -- 2^43: places are inc * LOW + low
+
+local function text(n) return string.format('%.0f', n) end
+
+local function whole(value, name, most)
+  local n = tonumber(value)
+  if not n or n < 0 or n > most or n % 1 ~= 0 then
+    error(redis.error_reply('ERR ' .. name .. ': expected a whole number from 0 to ' .. text(most)))
+  end
+  return n
+end
+local claimed = whole(ARGV[2], 'claimed', 9007199254740991)
+
+local v, inc = unpack(redis.call('HMGET', settings, 'v', 'inc'))
+if not v then return { 'absent' } end
+inc = tonumber(inc)
+
+local t = redis.call('TIME')
+local now_us = tonumber(t[1]) * 1000000 + tonumber(t[2])
+local now_ms = math.floor(now_us / 1000)
+
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+local function free_slot(at)
+  local freed = redis.call('HGET', clock, 'freed')
+  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+end
+
+-- Where the user is found. Waiting people have no record in who.
+local function stored()
+  local place = redis.call('ZSCORE', waiting, user)
+  if place then return 'waiting', tonumber(place), '', 0 end
+  place = redis.call('ZSCORE', away, user)
+  if place then return 'away', tonumber(place), '', 0 end
+  local record = redis.call('HGET', who, user)
+  if not record then return 'none', 0, '', 0 end
+  local state, at, order_id, since = string.match(record, '^(%a+)|(%d+)|([^|]*)|(%d+)$')
+  return state, tonumber(at), order_id, tonumber(since)
+end
+local state, place, order_id, since = stored()
+
+-- R1
+local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+if lease > 0 and lease <= now_ms then
+  redis.call('ZREM', active, user)
+  redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
+  redis.call('ZADD', whot, text(now_ms), user)
+  redis.call('HINCRBY', tally, 'lapsed', 1)
+  free_slot(lease)
+  state, order_id, since, lease = 'lapsed', '', now_ms, 0
+end
+
+-- U4: heard of again.
+if state == 'away' then
+  redis.call('ZREM', away, user)
+  redis.call('ZREM', awaytill, user)
+  redis.call('ZADD', waiting, text(place), user)
+  state = 'waiting'
+end
+
+local banned = tonumber(redis.call('HGET', bans, user) or 0) > now_ms
+local called = 0
+
+if claimed > 0 and not banned then
+  local front = tonumber(redis.call('HGET', clock, 'front') or 0)
+  local open_claim = claimed > front and not redis.call('ZSCORE', judged, claimed_id)
+    and redis.call('HEXISTS', intents, claimed_id) == 0
+  if open_claim and place < claimed then
+    -- U2: the slot has forgotten this place, by a loss or by a rollback to a lower one.
+    if state == 'active' then
+      redis.call('ZREM', active, user)
+      free_slot(now_ms)
+      lease = 0
+    elseif state ~= 'waiting' then
+      redis.call('HINCRBY', tally, 'restored', 1)
+    end
+    redis.call('HDEL', who, user)
+    redis.call('ZREM', whot, user)
+    redis.call('ZADD', waiting, text(claimed), user)
+    -- The counter was rolled back with the slot: it must not give this number out again.
+    local low = claimed % LOW
+    if claimed - low == inc * LOW and low > tonumber(redis.call('HGET', clock, 'low') or 0) then
+      redis.call('HSET', clock, 'low', text(low))
+    end
+    state, place, order_id, since = 'waiting', claimed, '', 0
+  elseif open_claim and state == 'waiting' and math.floor(claimed / LOW) < math.floor(place / LOW) then
+    -- U2: joined anew after the loss, then showed the old ticket.
+    redis.call('ZADD', waiting, 'LT', text(claimed), user)
+    place = claimed
+  elseif state == 'none' then
+    -- U3: called before the loss.
+    redis.call('HSET', who, user, 'called|' .. text(claimed) .. '||' .. text(now_ms))
+    redis.call('ZADD', whot, text(now_ms), user)
+    redis.call('HINCRBY', tally, 'restored', 1)
+    redis.call('HINCRBY', tally, 'called', 1)
+    state, place, order_id, since, called = 'called', claimed, '', now_ms, 1
+  end
+end
+
+local position = 0
+if state == 'waiting' then position = redis.call('ZRANK', waiting, user) + 1 end
+if state == 'none' and banned then state = 'evicted' end
+return {
+  'ok', state, text(place), position, order_id, text(since), text(lease), 0, called,
+  {
+    text(now_ms),
+    redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
+      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
+    redis.call('HMGET', stock, 'base', 'seq', 'held'),
+    redis.call('HMGET', clock, 'front'),
+    redis.call('HMGET', tally, 'admitted', 'lapsed'),
+    redis.call('ZCARD', waiting), redis.call('ZCARD', away),
+    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
+  },
+}

@@ -1,0 +1,75 @@
+package waitingroom
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"hanjul/pkg/order"
+	"hanjul/pkg/product"
+)
+
+// What tests do to a slot behind the scripts' backs: lose it, and let time pass.
+
+// Forget empties the product's slot, as a Redis that lost everything.
+func (r *Room) Forget(ctx context.Context, p product.ID) error {
+	k := r.keys.Product(p)
+	return r.rdb.Del(ctx, k.Settings, k.Restoring, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged,
+		k.Intents, k.Ordering, k.Stock, k.Seen, k.Changes, k.Tally, k.Admits, k.Bans).Err()
+}
+
+// Expire puts the end of a user's lease into the past.
+func (r *Room) Expire(ctx context.Context, p product.ID, u product.UserHash) error {
+	return r.rdb.ZAddXX(ctx, r.keys.Product(p).Active, redis.Z{Score: 1000, Member: string(u)}).Err()
+}
+
+// MakeDue puts an intent's next attention into the past and keeps its count.
+func (r *Room) MakeDue(ctx context.Context, p product.ID, id order.ID) error {
+	key := r.keys.Product(p).Ordering
+	score, err := r.rdb.ZScore(ctx, key, string(id)).Result()
+	if err != nil {
+		return err
+	}
+	return r.rdb.ZAddXX(ctx, key, redis.Z{Score: score - float64(int64(score)) + 1000, Member: string(id)}).Err()
+}
+
+// Attention is an intent's next attention in milliseconds.
+func (r *Room) Attention(ctx context.Context, p product.ID, id order.ID) (int64, error) {
+	score, err := r.rdb.ZScore(ctx, r.keys.Product(p).Ordering, string(id)).Result()
+	return int64(score), err
+}
+
+// SetClock sets one field of clock.
+func (r *Room) SetClock(ctx context.Context, p product.ID, field string, value int64) error {
+	return r.rdb.HSet(ctx, r.keys.Product(p).Clock, field, strconv.FormatInt(value, 10)).Err()
+}
+
+// Clock reads one field of clock.
+func (r *Room) Clock(ctx context.Context, p product.ID, field string) (string, error) {
+	return r.rdb.HGet(ctx, r.keys.Product(p).Clock, field).Result()
+}
+
+// Ban bans a user until a time in milliseconds.
+func (r *Room) Ban(ctx context.Context, p product.ID, u product.UserHash, untilMS int64) error {
+	return r.rdb.HSet(ctx, r.keys.Product(p).Bans, string(u), strconv.FormatInt(untilMS, 10)).Err()
+}
+
+// SendAway moves a waiting user to away, as a later admit will.
+func (r *Room) SendAway(ctx context.Context, p product.ID, u product.UserHash) error {
+	k := r.keys.Product(p)
+	place, err := r.rdb.ZScore(ctx, k.Waiting, string(u)).Result()
+	if err != nil {
+		return err
+	}
+	pipe := r.rdb.TxPipeline()
+	pipe.ZRem(ctx, k.Waiting, string(u))
+	pipe.ZAdd(ctx, k.Away, redis.Z{Score: place, Member: string(u)})
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// ReleaseClaim lets a claim of RestoreBegin or AdvanceBegin run out.
+func (r *Room) ReleaseClaim(ctx context.Context, p product.ID) error {
+	return r.rdb.Del(ctx, r.keys.Product(p).Restoring).Err()
+}

@@ -1,0 +1,59 @@
+package waitingroom_test
+
+import (
+	"errors"
+	"testing"
+
+	"hanjul/pkg/stock"
+	"hanjul/pkg/waitingroom"
+)
+
+// One person's way through the line: joined, admitted, bound, judged.
+func TestRoomPath(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	if _, err := b.room.Join(b.ctx, b.product, user(1), nil); !errors.Is(err, waitingroom.ErrNotReady) {
+		t.Fatalf("join without settings: %v", err)
+	}
+	b.open(settings(), 1, 10)
+	s := b.join(user(1))
+	if !s.Created || s.State != waitingroom.Waiting || s.Position != 1 || s.Ahead != 0 || s.Total != 1 || s.Place.Inc() != 1 {
+		t.Fatalf("first join: %+v", s)
+	}
+	if again := b.join(user(1)); again.Created || again.Place != s.Place {
+		t.Fatalf("second join: %+v", again)
+	}
+	if second := b.join(user(2)); second.Position != 2 || second.Place <= s.Place {
+		t.Fatalf("second person: %+v", second)
+	}
+	b.balance()
+	b.admit(1)
+	admitted := b.status(user(1))
+	if admitted.State != waitingroom.Active || admitted.Place != s.Place || admitted.LeaseEndMS != admitted.AdmittedMS+settings().PassMS {
+		t.Fatalf("admitted: %+v", admitted)
+	}
+	if admitted.Product.Front != s.Place || admitted.Product.Active != 1 || admitted.Product.Admitted != 1 {
+		t.Fatalf("product: %+v", admitted.Product)
+	}
+	b.balance()
+	request := b.request(user(1), s.Place, 2)
+	if r := b.bind(request); r.Outcome != waitingroom.BindBound || !r.First || string(r.Command) != string(request.Command) {
+		t.Fatalf("bind: %+v", r)
+	}
+	if r := b.bind(request); r.Outcome != waitingroom.BindBound || r.First || string(r.Command) != string(request.Command) {
+		t.Fatalf("bind again: %+v", r)
+	}
+	if o := b.status(user(1)); o.State != waitingroom.Ordering || o.OrderID != request.OrderID || o.Product.Held != 2 || o.Product.Free() != 8 {
+		t.Fatalf("ordering: %+v", o)
+	}
+	b.balance()
+	b.check(b.counter.Settle(b.ctx, b.product, 8, 1, false, []stock.Judged{{OrderID: request.OrderID, User: user(1), Place: s.Place}}))
+	o := b.status(user(1))
+	if o.State != waitingroom.Ordered || o.OrderID != request.OrderID || o.Product.Held != 0 || o.Product.Base != 8 || o.Product.Seq != 1 {
+		t.Fatalf("ordered: %+v", o)
+	}
+	if r := b.bind(request); r.Outcome != waitingroom.BindJudged {
+		t.Fatalf("bind after the verdict: %+v", r)
+	}
+	b.balance()
+}
