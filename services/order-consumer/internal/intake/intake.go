@@ -130,7 +130,7 @@ func (i *Intake) Run(ctx context.Context) error {
 // stopped is nil when the caller asked to stop, else why we did.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // asked to stop: whatever came up on the way is no failure
 	}
 
 	return err
