@@ -21,6 +21,9 @@ var (
 	// ErrLayout means that topics are in the cluster, but not as configured:
 	// waiting does not help. The text names each difference.
 	ErrLayout = errors.New("kafka: topics are not as configured")
+	// ErrVersions means that a broker and we have no protocol version in common
+	// for an API: waiting does not help.
+	ErrVersions = errors.New("kafka: no common protocol version")
 	// ErrBehind means that a record was not sent, because an earlier one of the
 	// same key and call was not acknowledged.
 	ErrBehind = errors.New("kafka: an earlier record of the same key was not acknowledged")

@@ -226,6 +226,7 @@ func Transient(err error) bool {
 	case err == nil,
 		errors.Is(err, ErrNoTopic),
 		errors.Is(err, ErrLayout),
+		errors.Is(err, ErrVersions),
 		errors.Is(err, ErrOffsetOutOfRange),
 		errors.Is(err, ErrNoProgress),
 		errors.Is(err, context.Canceled):

@@ -64,7 +64,6 @@ type request struct {
 	partition int32
 	records   int32
 	stamp     int64
-	inFlight  int64
 }
 
 // gate stops produce requests until it is opened.

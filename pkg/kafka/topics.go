@@ -141,7 +141,8 @@ func (c *Client) settle(ctx context.Context, spec TopicSpec) error {
 }
 
 func wrongCount(spec TopicSpec, found int) error {
-	return fmt.Errorf("topic %s: has %d partitions, configured are %d; the count of a topic must not change", spec.Name, found, spec.Partitions)
+	return fmt.Errorf("topic %s: has %d partitions, configured are %d and the count must not change: %w",
+		spec.Name, found, spec.Partitions, ErrLayout)
 }
 
 func leaderless(topic kafkago.Topic) int {

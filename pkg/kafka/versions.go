@@ -114,7 +114,7 @@ func (c *Client) offers(ctx context.Context, broker string) (map[protocol.ApiKey
 func compare(broker string, s speech, offers map[protocol.ApiKey]kafkago.ApiVersion) error {
 	offer, ok := offers[s.api]
 	if !ok {
-		return fmt.Errorf("kafka: broker %s does not offer %s, we speak %s", broker, s.api, s)
+		return fmt.Errorf("broker %s does not offer %s, we speak %s: %w", broker, s.api, s, ErrVersions)
 	}
 
 	for _, v := range s.versions {
@@ -123,7 +123,8 @@ func compare(broker string, s speech, offers map[protocol.ApiKey]kafkago.ApiVers
 		}
 	}
 
-	return fmt.Errorf("kafka: broker %s offers %s v%d to v%d, we speak %s", broker, s.api, offer.MinVersion, offer.MaxVersion, s)
+	return fmt.Errorf("broker %s offers %s v%d to v%d, we speak %s: %w",
+		broker, s.api, offer.MinVersion, offer.MaxVersion, s, ErrVersions)
 }
 
 func (s speech) String() string {
