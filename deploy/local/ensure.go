@@ -101,7 +101,7 @@ func onDebian() bool {
 
 // install runs apt-get with the distribution's services held back.
 func install(ctx context.Context, out io.Writer, packages []string) (err error) {
-	release, err := holdServices()
+	release, err := holdServices("/usr/sbin/policy-rc.d")
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ const policyMark = "# made by hanjul for the length of one install"
 // holdServices keeps Debian's packages from starting their services until
 // release is called: invoke-rc.d asks this program, and 101 means no. A policy
 // of the machine's own is put aside and put back.
-func holdServices() (release func() error, err error) {
-	const path, aside = "/usr/sbin/policy-rc.d", "/usr/sbin/policy-rc.d.hanjul-aside"
+func holdServices(path string) (release func() error, err error) {
+	aside := path + ".hanjul-aside"
 	if text, err := os.ReadFile(path); err == nil && !strings.Contains(string(text), policyMark) {
 		if err := os.Rename(path, aside); err != nil {
 			return nil, fmt.Errorf("hold services back: %w", err)

@@ -18,7 +18,7 @@ type guard struct {
 }
 
 func guardGroup(pgid int) (*guard, error) {
-	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -KILL -- "-$1" 2>/dev/null`, "sh", strconv.Itoa(pgid))
+	cmd := exec.Command("/bin/sh", "-c", `read -r _; kill -s KILL -- "-$1" 2>/dev/null`, "sh", strconv.Itoa(pgid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {

@@ -151,7 +151,7 @@ func runsSubcommands(t *testing.T, stack *local.Stack) {
 
 func TestStackSurvivesItsLaunchersDeath(t *testing.T) {
 	t.Parallel()
-	bin, data := binaries(t), t.TempDir()
+	bin, data := binaries(t), localtest.Dir(t)
 	cmd := exec.Command(filepath.Join(bin, launcher), data)
 	cmd.Stderr = t.Output()
 	printed, err := cmd.StdoutPipe()
@@ -199,6 +199,9 @@ func TestStackSurvivesItsLaunchersDeath(t *testing.T) {
 	}
 	if err := stack.Stop(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(data, "postgres", "data", "PG_VERSION")); err != nil {
+		t.Fatalf("the database is not in the data folder: %v", err)
 	}
 	stack = startStack(t, options)
 	if again, err := stack.OperatorToken(); err != nil || again != token {

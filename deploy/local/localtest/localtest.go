@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +140,20 @@ func Topic(t testing.TB, prefix string) string {
 	name := prefix + "-" + random()
 	logOnFailure(t, "kafka name %s", name)
 	return name
+}
+
+// Dir gives a temporary folder that other users may pass through, which
+// t.TempDir is not: as root Postgres runs as another user, and would put its
+// data elsewhere, where it stays.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // Need returns when err is nil. Otherwise the server behind it cannot be had:

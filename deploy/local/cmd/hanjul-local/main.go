@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -33,7 +34,7 @@ func main() {
 		<-ctx.Done()
 		cancel()
 	}()
-	code, err := dispatch(ctx, os.Args[1:])
+	code, err := dispatch(ctx, os.Stderr, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hanjul-local:", err)
 		code = max(code, 1)
@@ -41,9 +42,9 @@ func main() {
 	os.Exit(code)
 }
 
-func dispatch(ctx context.Context, args []string) (code int, err error) {
+func dispatch(ctx context.Context, complaints io.Writer, args []string) (code int, err error) {
 	if len(args) == 0 {
-		fmt.Fprint(os.Stderr, usage)
+		_, _ = fmt.Fprint(complaints, usage)
 		return 2, nil
 	}
 	switch args[0] {
@@ -62,7 +63,7 @@ func dispatch(ctx context.Context, args []string) (code int, err error) {
 		fmt.Print(usage)
 		return 0, nil
 	default:
-		fmt.Fprint(os.Stderr, usage)
+		_, _ = fmt.Fprint(complaints, usage)
 		return 2, fmt.Errorf("%s: no such command", args[0])
 	}
 }
