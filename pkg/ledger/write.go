@@ -177,7 +177,7 @@ RETURNING id::text`,
 				delete(index, id)
 			}
 			for _, i := range index {
-				d.result.Verdicts[i].Outcome = StillParked
+				d.result.Verdicts[i].Outcome, d.result.Verdicts[i].Park = StillParked, ""
 			}
 			return nil
 		})
