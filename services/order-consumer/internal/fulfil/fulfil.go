@@ -11,12 +11,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"hanjul/pkg/kafka"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/product"
 	"hanjul/pkg/stock"
+	"hanjul/services/order-consumer/internal/intake"
 )
 
 // Ledger judges; *ledger.Ledger does.
@@ -53,14 +53,6 @@ type Config struct {
 	Fault func(step string) error
 }
 
-// Batch is what one fetch of one partition gave, in log order.
-type Batch struct {
-	Topic     string
-	Partition int
-	Next      int64 // the offset behind the last record
-	Messages  []kafka.Message
-}
-
 // Fulfiller fulfils batches. Safe for concurrent use by different partitions.
 type Fulfiller struct {
 	Config
@@ -82,12 +74,12 @@ func New(c Config) *Fulfiller {
 // letter, and Redis was told: the offset may be committed. After an error the same batch, or any that overlaps it, is given again until it
 // passes: no error means that a record is at fault, so none is ever parked for one, and no attempt is counted. The errors are a store
 // that is away, or order.ErrVersion: a command of a later build stops the partition where it stands, behind everything before it.
-func (f *Fulfiller) Fulfil(ctx context.Context, b Batch) error {
+func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	// 0 Read. Decodes and verifies; touches nothing. What fails here is parked by the judge, in its transaction; so parking is
 	//   as atomic as judging. A version of a later build cuts the batch short: what lies before it is fulfilled, then the
 	//   error is returned and the partition waits for a newer consumer.
 	inputs, next, stopped := f.read(b)
-	if len(inputs) == 0 && stopped != nil {
+	if len(inputs) == 0 {
 		return stopped
 	}
 
@@ -135,19 +127,19 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b Batch) error {
 }
 
 // read makes the judge's inputs, up to the first record of a version that this build does not know.
-func (f *Fulfiller) read(b Batch) (inputs []ledger.Input, next int64, stopped error) {
-	inputs = make([]ledger.Input, 0, len(b.Messages))
-	for _, m := range b.Messages {
+func (f *Fulfiller) read(b intake.Batch) (inputs []ledger.Input, next int64, stopped error) {
+	inputs = make([]ledger.Input, 0, len(b.Records))
+	for _, m := range b.Records {
 		in, err := f.Verifier.read(m)
 		if err != nil {
 			f.metrics.unknownVersion.Inc()
 			f.Logger.Error("command of a later build stops the partition; deploy a consumer that knows it",
 				"topic", b.Topic, "partition", b.Partition, "offset", m.Offset, "err", err)
-			return inputs, m.Offset, fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
+			return inputs, next, fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
 		}
-		inputs = append(inputs, in)
+		inputs, next = append(inputs, in), m.Offset+1
 	}
-	return inputs, b.Next, nil
+	return inputs, next, nil
 }
 
 func (f *Fulfiller) settle(ctx context.Context, r ledger.Result) error {
@@ -190,7 +182,7 @@ func last(r ledger.Result) []ledger.OrderRow {
 	return rows
 }
 
-func (f *Fulfiller) logParked(b Batch, inputs []ledger.Input, r ledger.Result) {
+func (f *Fulfiller) logParked(b intake.Batch, inputs []ledger.Input, r ledger.Result) {
 	for i, v := range r.Verdicts {
 		if v.Outcome == ledger.Parked {
 			f.Logger.Error("command parked as a dead letter", "topic", b.Topic, "partition", b.Partition, "offset", inputs[i].Offset,
