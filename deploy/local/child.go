@@ -20,8 +20,9 @@ import (
 // errEndedEarly stands in where a process gave no fault of its own.
 var errEndedEarly = errors.New("exit code 0")
 
-// grace is how long a child may take to end after it was asked before it is killed.
-const grace = 10 * time.Second
+// grace is how long a child may take to end after it was asked before it is killed: longer
+// than our binaries' own default drain of ten seconds.
+const grace = 15 * time.Second
 
 // child is one process of ours in a process group of its own. Its methods are
 // safe concurrently.

@@ -30,27 +30,9 @@ var ErrNotInstalled = errors.New("missing and not installed")
 // ErrNotInstalled returned. A program that is here and too old is ErrTooOld.
 // Safe to repeat.
 func Ensure(ctx context.Context, out io.Writer) error {
-	given := GivenByEnvironment()
-	var missing []string
-	look := func(needed bool, name string, finder func(context.Context) (string, string, error)) error {
-		if !needed {
-			return nil
-		}
-		_, _, err := finder(ctx)
-		if errors.Is(err, ErrMissing) {
-			missing = append(missing, name)
-			return nil
-		}
+	missing, err := lacking(ctx)
+	if err != nil || len(missing) == 0 {
 		return err
-	}
-	if err := look(len(given.Redis) == 0, redisPackage, findRedis); err != nil {
-		return err
-	}
-	if err := look(given.Postgres == "", postgresPackage, findPostgres); err != nil {
-		return err
-	}
-	if len(missing) == 0 {
-		return nil
 	}
 	line := "apt-get update && apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
 	refuse := func(why string) error {
@@ -69,17 +51,40 @@ func Ensure(ctx context.Context, out io.Writer) error {
 	if err := install(ctx, out, missing); err != nil {
 		return err
 	}
-	if slices.Contains(missing, redisPackage) {
-		if _, _, err := findRedis(ctx); err != nil {
-			return fmt.Errorf("after the install: %w", err)
-		}
-	}
-	if slices.Contains(missing, postgresPackage) {
-		if _, _, err := findPostgres(ctx); err != nil {
-			return fmt.Errorf("after the install: %w", err)
-		}
+	if err := Check(ctx); err != nil {
+		return fmt.Errorf("after the install: %w", err)
 	}
 	return nil
+}
+
+// Check reports whether every server this machine needs is here, and changes
+// nothing: ErrMissing or ErrTooOld, naming what.
+func Check(ctx context.Context) error {
+	missing, err := lacking(ctx)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%s: %w", strings.Join(missing, ", "), ErrMissing)
+	}
+	return err
+}
+
+// lacking names the packages whose programs are needed and not here.
+func lacking(ctx context.Context) (missing []string, err error) {
+	given := GivenByEnvironment()
+	if len(given.Redis) == 0 {
+		if _, _, err := findRedis(ctx); errors.Is(err, ErrMissing) {
+			missing = append(missing, redisPackage)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if given.Postgres == "" {
+		if _, _, err := findPostgres(ctx); errors.Is(err, ErrMissing) {
+			missing = append(missing, postgresPackage)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return missing, nil
 }
 
 // onDebian reports whether apt-get and Debian's package names are here.

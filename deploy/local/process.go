@@ -159,7 +159,7 @@ func (p *Process) Kill() {
 	p.process().kill()
 }
 
-// Stop ends it by SIGTERM, by SIGKILL after ten seconds or when ctx is over,
+// Stop ends it by SIGTERM, by SIGKILL after fifteen seconds or when ctx is over,
 // and returns when it is gone. Safe to repeat.
 func (p *Process) Stop(ctx context.Context) {
 	p.ask()

@@ -26,8 +26,8 @@ const readyLimit = 90 * time.Second
 
 // StackOptions says how the whole of hanjul is run on this machine.
 type StackOptions struct {
-	// DataDir holds servers' data, keys and logs; "" means a temporary folder,
-	// removed by Stop. Only one stack at a time may use it.
+	// DataDir holds keys and logs, and with Persist the servers' data; "" means
+	// a temporary folder, removed by Stop. Only one stack at a time may use it.
 	DataDir string
 	// Persist makes the state survive a restart in DataDir. Without it every
 	// start has a fresh database, key prefix and, on a given Kafka, topics.
@@ -95,7 +95,7 @@ func StartStack(ctx context.Context, options StackOptions) (_ *Stack, err error)
 		return nil, err
 	}
 	if err := s.start(ctx); err != nil {
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		return nil, errors.Join(err, s.Stop(limit))
 	}
@@ -110,8 +110,12 @@ func (s *Stack) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("logs of the stack: %w", err)
 	}
+	dir := "" // temporary, one for each server
+	if s.options.Persist {
+		dir = s.dir
+	}
 	s.servers, err = StartServers(ctx, ServersOptions{
-		Dir: s.dir, Persist: s.options.Persist, FixedPorts: s.options.FixedPorts,
+		Dir: dir, Persist: s.options.Persist, FixedPorts: s.options.FixedPorts,
 		Private: s.options.Private, Log: s.serverLog,
 	})
 	if err != nil {
@@ -237,7 +241,7 @@ func (s *Stack) Run(ctx context.Context, stdout, stderr io.Writer, service strin
 }
 
 // Stop ends queue-api, admission-scheduler and order-consumer in this order,
-// each by SIGTERM and after ten seconds by SIGKILL, then the servers, and
+// each by SIGTERM and after fifteen seconds by SIGKILL, then the servers, and
 // returns when all are gone. When ctx is over the rest is killed. Safe to repeat.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.endOnce.Do(func() { close(s.ended) })

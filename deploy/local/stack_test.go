@@ -23,12 +23,7 @@ func startStack(t *testing.T, options local.StackOptions) *local.Stack {
 	t.Helper()
 	options.Log, options.Private = t.Output(), true
 	stack, err := local.StartStack(t.Context(), options)
-	if errors.Is(err, local.ErrMissing) {
-		localtest.Need(t, err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	localtest.Need(t, err)
 	t.Cleanup(func() {
 		if err := stack.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -151,6 +146,7 @@ func runsSubcommands(t *testing.T, stack *local.Stack) {
 
 func TestStackSurvivesItsLaunchersDeath(t *testing.T) {
 	t.Parallel()
+	localtest.Need(t, local.Check(t.Context()))
 	bin, data := binaries(t), localtest.Dir(t)
 	cmd := exec.Command(filepath.Join(bin, launcher), data)
 	cmd.Stderr = t.Output()
@@ -170,7 +166,7 @@ func TestStackSurvivesItsLaunchersDeath(t *testing.T) {
 		pids = append(pids, pid)
 	}
 	if len(pids) != 3 {
-		localtest.Need(t, errors.New("the stack did not start"))
+		t.Fatalf("the stack did not start: %v", pids)
 	}
 	if _, err := local.StartStack(t.Context(), local.StackOptions{DataDir: data, BinDir: bin}); !errors.Is(err, local.ErrInUse) {
 		t.Fatalf("two stacks on one folder: %v", err)

@@ -45,6 +45,16 @@ func newTempDir(parent, kind string) (*tempDir, error) {
 	}
 }
 
+// TempDir gives a folder for the life of this process and the function that
+// removes it: where the process is killed, the next one clears it away.
+func TempDir(kind string) (path string, remove func(), err error) {
+	dir, err := newTempDir("", kind)
+	if err != nil {
+		return "", nil, err
+	}
+	return dir.path, dir.remove, nil
+}
+
 // holds takes the lock of an open file and reports whether the file is still
 // the one under its name.
 func holds(file *os.File) bool {

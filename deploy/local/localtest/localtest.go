@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,15 +157,17 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Need returns when err is nil. Otherwise the server behind it cannot be had:
-// the test fails where HANJUL_REQUIRE_SERVICES=1, and else is skipped, with a
-// line in the file that HANJUL_SKIP_LOG names.
+// Need returns when err is nil. When the machine lacks a server (it is not here
+// or too old) the test is skipped by Skip, or fails where
+// HANJUL_REQUIRE_SERVICES=1. Any other error fails the test: a server that is
+// here and does not work is a fault.
 func Need(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
 		return
 	}
-	if os.Getenv("HANJUL_REQUIRE_SERVICES") == "1" {
+	lacking := errors.Is(err, local.ErrMissing) || errors.Is(err, local.ErrTooOld)
+	if !lacking || os.Getenv("HANJUL_REQUIRE_SERVICES") == "1" {
 		t.Fatalf("a server that must be here: %v", err)
 	}
 	Skip(t, err.Error())

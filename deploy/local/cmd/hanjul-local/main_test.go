@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 // itself, and installs nothing.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	if err := local.Ensure(t.Context(), t.Output()); err != nil {
-		localtest.Need(t, err)
-	}
+	localtest.Need(t, local.Check(t.Context()))
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // stopLimit bounds the end of everything; what is left then is killed.
-const stopLimit = 30 * time.Second
+const stopLimit = 60 * time.Second
 
 // withServers runs a command with the three servers' addresses in its
 // environment and says afterwards which tests were skipped. Its code is the
@@ -23,11 +23,11 @@ func withServers(ctx context.Context, name string, args []string) (code int, err
 	if err := local.Ensure(ctx, os.Stdout); err != nil {
 		return 0, err
 	}
-	scratch, err := os.MkdirTemp("", "hanjul-skips-")
+	scratch, remove, err := local.TempDir("skips")
 	if err != nil {
-		return 0, fmt.Errorf("make a folder for the list of skipped tests: %w", err)
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	defer remove()
 	skips := filepath.Join(scratch, "skips")
 	servers, err := local.StartServers(ctx, local.ServersOptions{})
 	if err != nil {
