@@ -44,16 +44,21 @@ func newLine(l *Loop, row ledger.ProductRow) *line {
 // update hands the line a newer row, and wakes it when that changes what it does. A row read earlier than the one it has is
 // told by its numbers and left alone.
 func (n *line) update(row ledger.ProductRow) {
-	old := n.row.Load()
-	if row.SettingsV < old.SettingsV || row.LineInc < old.LineInc {
-		return
-	}
-	n.row.Store(&row)
-	if row.SettingsV > old.SettingsV {
-		select {
-		case n.wake <- struct{}{}:
-		default:
+	for {
+		old := n.row.Load()
+		if row.SettingsV < old.SettingsV || row.LineInc < old.LineInc {
+			return
 		}
+		if !n.row.CompareAndSwap(old, &row) {
+			continue
+		}
+		if row.SettingsV > old.SettingsV {
+			select {
+			case n.wake <- struct{}{}:
+			default:
+			}
+		}
+		return
 	}
 }
 
@@ -99,7 +104,7 @@ func (n *line) work(ctx context.Context) (time.Duration, error) {
 			if todo, err = n.upkeep(ctx); err != nil {
 				return err
 			}
-			n.upkeepAt = time.Now().Add(upkeepEvery)
+			n.upkeepAt = time.Now().Add(n.loop.Upkeep)
 		}
 		if todo.absent {
 			wait = n.loop.Tick // somebody else restores it, or we do below

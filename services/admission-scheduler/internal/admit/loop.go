@@ -55,7 +55,7 @@ type Config struct {
 	Tick        time.Duration // longest time between two looks at a line
 	Deadline    time.Duration // longest time one look may take
 	Concurrency int           // looks at the same time
-	Books       time.Duration // from one reading of the products to the next; 0 means 1 s
+	Upkeep      time.Duration // from one comparison of the books with the lines to the next; 0 means 1 s
 
 	Registerer prometheus.Registerer
 	Fault      Fault
@@ -64,7 +64,6 @@ type Config struct {
 }
 
 const (
-	booksEvery  = time.Second
 	booksWithin = 5 * time.Second
 	upkeepEvery = time.Second
 	backoffMost = 5 * time.Second
@@ -87,8 +86,8 @@ type Loop struct {
 
 // New makes a loop; it does nothing before Run.
 func New(logger *slog.Logger, c Config) (*Loop, error) {
-	if c.Books <= 0 {
-		c.Books = booksEvery
+	if c.Upkeep <= 0 {
+		c.Upkeep = upkeepEvery
 	}
 	if c.Nonce == nil {
 		c.Nonce = randomNonce
@@ -139,7 +138,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		l.books(ctx, lines, func(n *line) { wg.Go(func() { n.run(ctx) }) })
-		timer.Reset(l.Books)
+		timer.Reset(l.Upkeep)
 	}
 }
 

@@ -54,6 +54,7 @@ func (n *line) restore(ctx context.Context, advance bool, at time.Time) error {
 	switch {
 	case errors.Is(err, waitingroom.ErrNotHolder), errors.Is(err, waitingroom.ErrOpen), errors.Is(err, waitingroom.ErrNotReady):
 		// Another scheduler does it or did it, or the data went while we advanced; the next look sees.
+		n.nonce = ""
 		n.loop.metrics.restores.WithLabelValues(kind, "lost").Inc()
 		return nil
 	case err != nil:

@@ -38,7 +38,7 @@ func (n *line) turn(ctx context.Context) (time.Duration, error) {
 		case result.Reason == waitingroom.AdmitRate:
 			return min(max(plan.Every, result.NextToken), tick), nil
 		case resting(result.Reason):
-			return max(tick, upkeepEvery), nil
+			return max(tick, n.loop.Upkeep), nil
 		default:
 			return tick, nil
 		}

@@ -13,7 +13,7 @@ import (
 // upkeep is what a look at a line's state found to do that needs more than Redis.
 type upkeep struct {
 	absent    bool // the slot holds no settings
-	restore   bool // and nobody is at it
+	restore   bool // and nobody else is at it
 	advance   bool
 	loadStock bool
 	at        time.Time // of the look, by the clock of Redis
@@ -28,8 +28,9 @@ func (n *line) upkeep(ctx context.Context) (upkeep, error) {
 		return upkeep{}, err
 	}
 	at := time.UnixMilli(facts.NowMS)
+	free := !facts.Restoring || n.nonce != "" // nobody is at it, or we are
 	if !facts.Present {
-		return upkeep{absent: true, restore: !facts.Restoring, at: at}, nil
+		return upkeep{absent: true, restore: free, at: at}, nil
 	}
 	n.seen.Store(&seen{Front: facts.Front, Active: int(facts.Active), Waiting: n.waiting, At: at})
 	if facts.SettingsV < row.SettingsV {
@@ -41,7 +42,7 @@ func (n *line) upkeep(ctx context.Context) (upkeep, error) {
 	}
 	return upkeep{
 		// A slot behind the books' incarnation lost the restore or the advance that took it, or its holder died before the end.
-		advance:   !facts.Restoring && (facts.Moved || facts.PlacesLow || facts.Inc < row.LineInc),
+		advance:   free && (facts.Moved || facts.PlacesLow || facts.Inc < row.LineInc),
 		loadStock: !facts.StockKnown,
 		at:        at,
 	}, nil
