@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"hanjul/pkg/config"
@@ -69,6 +70,9 @@ func loadConfig(s *config.Source) Config {
 		SweepEvery: s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),
 		ReadyDrain: s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 		Drain:      s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
+	}
+	if strings.ContainsAny(c.KeyPrefix, "{}") {
+		s.Fault("KEY_PREFIX", "expected no braces, which would move the keys' slots")
 	}
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"hanjul/deploy/local/localtest"
+	"hanjul/pkg/config"
+	"hanjul/pkg/telemetry"
+	"hanjul/services/queue-api/internal/apitest"
+	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/submit"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }
+
+// build makes an app with the environment's changes; its ports are free ones.
+func build(t *testing.T, changes ...string) *app {
+	t.Helper()
+	source := config.NewSource(environment(append(changes, "HANJUL_LISTEN=127.0.0.1:0", "HANJUL_ADMIN_LISTEN=127.0.0.1:0")...), service)
+	cfg := loadConfig(source)
+	if err := source.Err(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := newApp(slog.New(slog.DiscardHandler), cfg, telemetry.NewBuild("test", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Hanjul-User", "a")
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// TestApp runs the whole process but for main on servers of its own, beside another that serves the same product, and stops it.
+func TestApp(t *testing.T) {
+	t.Parallel()
+	fixture := localtest.Redis(t)
+	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	a := build(t, "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","), "HANJUL_KEY_PREFIX="+fixture.Prefix,
+		"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=3", "HANJUL_SWEEP_EVERY=10ms")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	if err := a.server.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	storefront, admin := "http://"+a.server.Addr().String(), "http://"+a.admin.Addr().String()
+	apitest.Eventually(t, "ready", func() bool { code, _ := get(t, admin+"/readyz"); return code == http.StatusOK })
+	if code, body := get(t, storefront+"/v1/products/shoe/queue"); code != http.StatusServiceUnavailable || !strings.Contains(body, "not-ready") {
+		t.Fatal(code, body)
+	}
+	names := metricNames(t, a)
+	for _, name := range []string{httpapi.MetricRequests, httpapi.MetricHopSeconds, submit.MetricSweepOK} {
+		if !slices.Contains(names, name) {
+			t.Errorf("no %s", name)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func metricNames(t *testing.T, a *app) []string {
+	t.Helper()
+	families, err := a.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	return names
+}
+
+// TestAppWithoutStores starts and answers when to come again, ready all the while: nobody is served better by a port
+// that is shut.
+func TestAppWithoutStores(t *testing.T) {
+	t.Parallel()
+	a := build(t)
+	a.check = func(context.Context) error { return nil } // it would wait for brokers
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	if err := a.server.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get(t, "http://"+a.server.Addr().String()+"/v1/products/shoe"); code != http.StatusServiceUnavailable || !strings.Contains(body, "unavailable") {
+		t.Fatal(code, body)
+	}
+	apitest.Eventually(t, "ready", func() bool {
+		code, _ := get(t, "http://"+a.admin.Addr().String()+"/readyz")
+		return code == http.StatusOK
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnotherPartitionCountIsRefused: keys would be placed wrongly.
+func TestAnotherPartitionCountIsRefused(t *testing.T) {
+	t.Parallel()
+	fixture := localtest.Redis(t)
+	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	a := build(t, "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","),
+		"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=4")
+	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "partitions") {
+		t.Fatal(err)
+	}
+}
+
+// TestMetrics pins the names that dashboards and docs/operations.md know.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	got := []string{
+		httpapi.MetricRequests, httpapi.MetricHopSeconds, httpapi.MetricPolls,
+		submit.MetricSubmits, submit.MetricResent, submit.MetricStoreFaults, submit.MetricSweepOK,
+	}
+	want := []string{
+		"hanjul_api_requests_total", "hanjul_api_hop_seconds", "hanjul_api_polls_total",
+		"hanjul_submit_outcomes_total", "hanjul_submit_resent_total", "hanjul_submit_store_faults_total", "hanjul_submit_sweep_ok",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	"hanjul/pkg/config"
+)
+
+// environment is a whole one, of secrets that are no secrets.
+func environment(changes ...string) []string {
+	secret := ":" + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+	return slices.Concat(changes, []string{
+		"HANJUL_IDENTITY=local", "HANJUL_REDIS_ADDRS=127.0.0.1:1", "HANJUL_KAFKA_BROKERS=127.0.0.1:1",
+		"HANJUL_KEY_ORDER=o" + secret, "HANJUL_KEY_USER=u" + secret, "HANJUL_KEY_TICKET=t" + secret, "HANJUL_KEY_PASS=p" + secret,
+	})
+}
+
+func TestLoadConfig(t *testing.T) {
+	t.Parallel()
+	faults := func(t *testing.T, changes ...string) string {
+		t.Helper()
+		source := config.NewSource(environment(changes...), service)
+		loadConfig(source)
+		if err := source.Err(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+
+	t.Run("AWholeEnvironmentIsFine", func(t *testing.T) {
+		t.Parallel()
+		if text := faults(t); text != "" {
+			t.Fatal(text)
+		}
+	})
+
+	t.Run("NoIdentityIsAFault", func(t *testing.T) {
+		t.Parallel()
+		without := slices.DeleteFunc(environment(), func(entry string) bool { return strings.HasPrefix(entry, "HANJUL_IDENTITY=") })
+		var stdout, stderr bytes.Buffer
+		if code := run(nil, without, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), "HANJUL_API_IDENTITY") {
+			t.Fatal(code, stderr.String())
+		}
+	})
+
+	t.Run("EveryFaultIsToldAndNoSecret", func(t *testing.T) {
+		t.Parallel()
+		text := faults(t, "HANJUL_API_IDENTITY=token", "HANJUL_KEY_ORDER=hush", "HANJUL_API_KEY_PREFIX=a{b}", "HANJUL_API_DRAIN=1s", "HANJUL_API_LITSEN=:1")
+		for _, part := range []string{"HANJUL_API_IDENTITY", "HANJUL_KEY_ORDER", "HANJUL_API_KEY_PREFIX", "HANJUL_API_DRAIN", "HANJUL_API_LITSEN"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("nothing about %s in %s", part, text)
+			}
+		}
+		if strings.Contains(text, "hush") {
+			t.Error("a secret is shown", text)
+		}
+	})
+
+	t.Run("ValidateVersionHelpAndAWrongFlag", func(t *testing.T) {
+		t.Parallel()
+		for arg, want := range map[string]struct {
+			code int
+			text string
+		}{
+			"-validate": {0, "settings: ok"}, "-version": {0, "queue-api "}, "-help": {0, "HANJUL_API_LISTEN"},
+			"-no": {exitUsage, "no"}, "more": {exitUsage, "more"},
+		} {
+			var out bytes.Buffer
+			if code := run([]string{arg}, environment(), &out, &out); code != want.code || !strings.Contains(out.String(), want.text) {
+				t.Errorf("%s: %d %s", arg, code, out.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,9 @@
+package httpapi
+
+import (
+	"testing"
+
+	"hanjul/deploy/local/localtest"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }

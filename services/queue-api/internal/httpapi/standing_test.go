@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"testing"
+	"time"
+
+	"hanjul/pkg/product"
+	"hanjul/pkg/waitingroom"
+)
+
+// TestShown goes through every state with every trouble of the product at once and one by one.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	view := func(state product.State, queueOn, known bool, base int64) waitingroom.ProductView {
+		v := waitingroom.ProductView{StockKnown: known, Base: base}
+		v.State, v.QueueOn = state, queueOn
+		return v
+	}
+	fine := view(product.Open, true, true, 1)
+	products := []struct {
+		view waitingroom.ProductView
+		want string // "" where the person's own status shows
+	}{
+		{fine, ""},
+		{view(product.Open, true, false, 0), ""}, // stock not loaded is not sold out
+		{view(product.Closed, false, true, 0), statusClosed},
+		{view(product.NotOpen, false, true, 0), statusNotOpen},
+		{view(product.Paused, false, true, 0), statusQueueOff},
+		{view(product.Paused, true, true, 0), statusSoldOut},
+		{view(product.Paused, true, true, 1), statusPaused},
+	}
+	states := []struct {
+		state   waitingroom.State
+		own     string
+		gives   bool
+		canJoin bool
+	}{
+		{waitingroom.None, statusNotInLine, true, true},
+		{waitingroom.Waiting, statusWaiting, true, false},
+		{waitingroom.Away, statusWaiting, true, false},
+		{waitingroom.Active, statusAdmitted, false, false},
+		{waitingroom.Ordering, statusOrdered, false, false},
+		{waitingroom.Ordered, statusOrdered, false, true},
+		{waitingroom.Left, statusLeft, false, true},
+		{waitingroom.Lapsed, statusLapsed, false, true},
+		{waitingroom.Called, statusLapsed, false, true},
+		{waitingroom.Evicted, statusEvicted, false, false},
+	}
+	for _, s := range states {
+		for _, p := range products {
+			want := s.own
+			if s.gives && p.want != "" {
+				want = p.want
+			}
+			if got := shown(waitingroom.Standing{State: s.state, Product: p.view}); got != want {
+				t.Errorf("%s in a product that is %s: got %s, want %s", s.state, p.want, got, want)
+			}
+		}
+		if got := canJoin(waitingroom.Standing{State: s.state, Product: fine}); got != s.canJoin {
+			t.Errorf("%s can join: %v", s.state, got)
+		}
+	}
+}
+
+func TestCadence(t *testing.T) {
+	t.Parallel()
+	c := Cadence{Near: time.Second, Mid: 3 * time.Second, Far: 5 * time.Second}
+	for position, pause := range map[int64]time.Duration{1: c.Near, 100: c.Near, 101: c.Mid, 1000: c.Mid, 1001: c.Far, 1_000_000: c.Far} {
+		low, high := int64(1<<62), int64(0)
+		for range 2000 {
+			got := c.at(position)
+			low, high = min(low, got), max(high, got)
+		}
+		least, most := pause.Milliseconds()*8/10, pause.Milliseconds()*12/10
+		if low < least || high > most || high-low < (most-least)/2 {
+			t.Errorf("position %d: from %d to %d ms, want within %d and %d and spread", position, low, high, least, most)
+		}
+	}
+	if c.longest() != 6*time.Second {
+		t.Errorf("longest is %s", c.longest())
+	}
+}
