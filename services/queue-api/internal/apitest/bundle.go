@@ -154,7 +154,7 @@ func producer(t testing.TB, brokers kafka.Config, queue int) *kafka.Producer {
 	go func() { ended <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		<-ended // what a broken broker left unsent is what the test was about
+		_ = <-ended // what a broken broker left unsent is what the test was about
 	})
 	return p
 }
