@@ -4,18 +4,13 @@ package outboxtest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"io/fs"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"hanjul/deploy/local/localtest"
-	"hanjul/migrations"
-	"hanjul/pkg/ledger"
+	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 )
@@ -30,34 +25,13 @@ type Table struct {
 // New gives a fresh one.
 func New(t testing.TB) *Table {
 	t.Helper()
-	url := localtest.PostgresTemplate(t, "outboxtest "+hash(t), func(url string) error {
-		_, err := ledger.Migrate(context.Background(), url)
-		return err
-	})
+	url := ledgertest.URL(t)
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatalf("open database: %v", err)
 	}
 	t.Cleanup(pool.Close)
 	return &Table{URL: url, Pool: pool, t: t}
-}
-
-// hash stands for the schema in the name of the template.
-func hash(t testing.TB) string {
-	t.Helper()
-	names, err := fs.Glob(migrations.FS, "*.sql")
-	if err != nil {
-		t.Fatalf("list migrations: %v", err)
-	}
-	sum := sha256.New()
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			t.Fatalf("read migration: %v", err)
-		}
-		sum.Write(text)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Row is what a test says of a row; the rest is derived from it.
