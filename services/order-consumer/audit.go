@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/orderstatus"
+	"hanjul/pkg/postgres"
+	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
+	"hanjul/pkg/waitingroom"
+	"hanjul/services/order-consumer/internal/audit"
+)
+
+// auditBooks reads with the service's own settings, so that it looks where the service writes.
+func auditBooks(ctx context.Context, e environment, args []string) int {
+	options, err := audit.ParseOptions(args, e.stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitUsage
+	}
+	source := config.NewSource(e.environ, service)
+	c := loadConfig(source)
+	if err := source.Err(); err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitUsage
+	}
+	books, err := ledger.Open(ctx, c.Postgres.Reveal(), ledger.Config{
+		Pool: postgres.Config{Name: "order-consumer-audit", MaxConns: 2}, Topics: c.Kafka.Topics,
+	})
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitFailed
+	}
+	defer books.Close()
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{
+		Addrs: c.RedisAddrs, Timeout: c.RedisTimeout, ClientName: "order-consumer-audit",
+	}))
+	defer closer(rdb)()
+	keys := product.Keyspace{Prefix: c.KeyPrefix}
+	err = audit.Run(ctx, audit.Sources{
+		Ledger: books, Room: waitingroom.New(rdb, keys), Status: orderstatus.New(rdb, keys, orderstatus.Config{TTL: c.StatusTTL}),
+		Kafka: c.Kafka.client(), Group: c.Group, Topics: c.Kafka.Topics, Partitions: c.Kafka.Partitions,
+		UserKey: c.UserKey, CommandKeys: c.CommandKeys, Passes: c.Passes,
+	}, options, e.stdout)
+	if err != nil {
+		if !errors.Is(err, audit.ErrBroken) { // Else the report said it.
+			_, _ = fmt.Fprintln(e.stderr, err)
+		}
+		return exitFailed
+	}
+	return 0
+}

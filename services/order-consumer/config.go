@@ -1,0 +1,166 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/keyring"
+	"hanjul/pkg/ledger"
+	"hanjul/pkg/pass"
+	"hanjul/pkg/telemetry"
+)
+
+// service is this service's word in the names of its settings.
+const service = "CONSUMER"
+
+// Config is what order-consumer is set up with, checked.
+type Config struct {
+	AdminListen string
+	LogLevel    slog.Level
+
+	RedisAddrs   []string
+	RedisTimeout time.Duration
+	KeyPrefix    string
+	StatusTTL    time.Duration
+
+	Kafka    KafkaConfig
+	Group    string
+	Session  time.Duration
+	Batch    int
+	Bytes    int
+	Postgres config.Secret
+	Conns    int
+
+	UserKey     keyring.Key
+	CommandKeys keyring.Ring
+	Passes      pass.Verifier
+
+	RelayBatch    int
+	RelayPoll     time.Duration
+	PartitionDays int
+	VoidGrace     time.Duration
+	WantedBatch   int
+	ReadyDrain    time.Duration
+}
+
+// KafkaConfig is what must be known of the cluster and its topics.
+type KafkaConfig struct {
+	Brokers     []string
+	Partitions  int
+	Replication int
+	Topics      ledger.Topics
+	Retention   time.Duration
+}
+
+// loadConfig reads every setting from the source; the faults are the source's to tell.
+func loadConfig(s *config.Source) Config {
+	c := Config{
+		AdminListen: s.Addr("ADMIN_LISTEN", ":9082", "health, metrics and profiles; reached by the deployment only"),
+		LogLevel:    logLevel(s),
+
+		RedisAddrs:   s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
+		RedisTimeout: s.Duration("REDIS_TIMEOUT", time.Second, 10*time.Millisecond, 30*time.Second, "longest wait for one answer of Redis"),
+		KeyPrefix:    s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+		StatusTTL:    s.Duration("STATUS_TTL", 7*24*time.Hour, time.Minute, 365*24*time.Hour, "how long Redis keeps an order's status; one that is gone comes back when it is asked for"),
+
+		Kafka:   loadKafka(s),
+		Group:   s.String("GROUP", "order-consumer", "a group's name", "the consumer group"),
+		Session: s.Duration("SESSION", 10*time.Second, time.Second, 5*time.Minute, "how long the partitions of a process that died stand idle"),
+		Batch:   s.Int("BATCH_RECORDS", 500, 1, 5_000, "most commands of one judge transaction"),
+		Bytes:   s.Int("BATCH_BYTES", 1<<20, 1<<12, 64<<20, "most bytes of commands that are fetched at once"),
+
+		Postgres: postgresURL(s),
+		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; four more are for the relay and for reconciling"),
+
+		UserKey: key(s, "KEY_USER", "hashes user ids; kept while a product lives"),
+		Passes:  passKeys(s),
+
+		RelayBatch:    s.Int("RELAY_BATCH", 1_000, 1, 10_000, "most outbox rows of one pass of the relay"),
+		RelayPoll:     s.Duration("RELAY_POLL", 250*time.Millisecond, time.Millisecond, time.Minute, "how often the relay looks for rows that no hint told it of"),
+		PartitionDays: s.Int("PARTITION_DAYS", 8, 1, 60, "days, today included, for which the outbox has partitions ready"),
+		VoidGrace:     s.Duration("VOID_GRACE", time.Minute, time.Millisecond, time.Hour, "how long after its deadline an order that nobody can account for is rejected, when its user asks"),
+		WantedBatch:   s.Int("WANTED_BATCH", 200, 1, 500, "most orders that are looked up at once because Redis forgot them"),
+		ReadyDrain:    s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
+	}
+	if command := key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass"); !command.IsZero() {
+		c.CommandKeys = keyring.Ring{command}
+	}
+	return c
+}
+
+// loadKafka reads what the topics need, for the service and for the subcommand topics.
+func loadKafka(s *config.Source) KafkaConfig {
+	const day = 24 * time.Hour
+	return KafkaConfig{
+		Brokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		Partitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; never changed once a topic was made"),
+		Replication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
+		Topics: ledger.Topics{
+			Orders:      s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands come from"),
+			Events:      s.String("TOPIC_EVENTS", "order-events", "a topic's name", "where events go"),
+			DeadLetters: s.String("TOPIC_DEAD_LETTERS", "orders.dead-letters", "a topic's name", "where commands go that cannot be judged"),
+		},
+		Retention: s.Duration("ORDERS_RETENTION", 7*day, time.Hour, 365*day, "least retention of the topic of commands; an outage of Postgres that lasts longer loses orders"),
+	}
+}
+
+// client is the configuration of connections to the cluster.
+func (k KafkaConfig) client() kafka.Config {
+	return kafka.Config{Brokers: k.Brokers, ClientID: "order-consumer"}
+}
+
+// specs says how the topics must be. With acks=all a topic of three replicas must not take a write on one.
+func (k KafkaConfig) specs() []kafka.TopicSpec {
+	spec := kafka.TopicSpec{Partitions: k.Partitions, Replication: k.Replication, MinInsync: min(2, k.Replication-1)}
+	orders, events, letters := spec, spec, spec
+	orders.Name, orders.Retention = k.Topics.Orders, k.Retention
+	events.Name, letters.Name = k.Topics.Events, k.Topics.DeadLetters
+	return []kafka.TopicSpec{orders, events, letters}
+}
+
+func postgresURL(s *config.Source) config.Secret {
+	return s.Secret("POSTGRES_URL", "a postgres:// URL", "where the ledger is; the server itself or a pooler that keeps sessions, for the relay holds a lock in one")
+}
+
+func logLevel(s *config.Source) slog.Level {
+	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
+	if err != nil {
+		s.Fault("LOG_LEVEL", "%w", err)
+	}
+	return level
+}
+
+// key reads a secret that is one key line.
+func key(s *config.Source, name, meaning string) keyring.Key {
+	secret := s.Secret(name, "kid:base64url(32 bytes)", meaning)
+	if secret.IsZero() {
+		return keyring.Key{}
+	}
+	k, err := keyring.Parse(secret.Reveal())
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	return k
+}
+
+// passKeys reads the public keys of passes.
+func passKeys(s *config.Source) pass.Verifier {
+	const name = "PASS_JWKS_FILE"
+	path := s.Required(name, "a file with a JWK set", "the public keys that passes are verified with")
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		s.Fault(name, "%w", err)
+		return nil
+	}
+	keys, err := pass.ParseJWKS(text)
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	return keys
+}

@@ -1,0 +1,183 @@
+// order-consumer is the till: it judges the commands of the topic orders in the ledger, tells Redis what was decided, publishes
+// the facts, and brings back what Redis lost. Any number of it may run beside each other; the partitions are shared out between
+// them. It comes after queue-api and the operators' desk in the flow. Its subcommands prepare what it runs on and check its books.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/lifecycle"
+	"hanjul/pkg/telemetry"
+)
+
+// Set by the linker.
+var version, revision string
+
+const (
+	exitFailed = 1 // it ran, and something went wrong
+	exitUsage  = 2 // it never ran: wrong arguments or settings
+)
+
+// environment is what a command may touch of the process.
+type environment struct {
+	environ        []string
+	stdout, stderr io.Writer
+	build          telemetry.Build
+}
+
+// command is one subcommand. run returns the exit code; it is asked for with -h too and then only prints its help.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, e environment, args []string) int
+}
+
+// commands are the subcommands, in the order of a first day.
+func commands() []command {
+	return []command{
+		{"migrate", "bring the ledger's schema to this build's version", migrate},
+		{"topics", "make or check the topics", topics},
+		{"audit", "hold a product's books against the promises", auditBooks},
+	}
+}
+
+func main() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	ctx, release := lifecycle.OnSignals(context.Background(), signals, os.Exit)
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	release()
+	os.Exit(code)
+}
+
+// run is main without the process.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	e := environment{environ, stdout, stderr, telemetry.NewBuild(version, revision)}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		for _, c := range commands() {
+			if c.name == args[0] {
+				return c.run(ctx, e, args[1:])
+			}
+		}
+		_, _ = fmt.Fprintf(stderr, "unknown subcommand %q; -help lists those there are\n", args[0])
+		return exitUsage
+	}
+	return serve(ctx, e, args)
+}
+
+// serve runs the service itself.
+func serve(ctx context.Context, e environment, args []string) int {
+	flags := flag.NewFlagSet("order-consumer", flag.ContinueOnError)
+	flags.SetOutput(e.stderr)
+	validate := flags.Bool("validate", false, "check the settings, print every fault, and end")
+	showVersion := flags.Bool("version", false, "print the version and end")
+	flags.Usage = func() { usage(flags) }
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return exitUsage
+	case flags.NArg() > 0:
+		_, _ = fmt.Fprintf(e.stderr, "unexpected argument %q\n", flags.Arg(0))
+		return exitUsage
+	}
+	if *showVersion {
+		_, _ = fmt.Fprintln(e.stdout, "order-consumer", e.build)
+		return 0
+	}
+	source := config.NewSource(e.environ, service)
+	settings := loadConfig(source)
+	if err := source.Err(); err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitUsage
+	}
+	if *validate {
+		_, _ = fmt.Fprintln(e.stdout, "settings: ok")
+		return 0
+	}
+	logger := telemetry.NewLogger(e.stderr, settings.LogLevel, "order-consumer", e.build.Version)
+	logger.Info("starting", source.LogAttr())
+	app, err := newApp(logger, settings, e.build)
+	if err != nil {
+		logger.Error("not started", "err", err)
+		return exitFailed
+	}
+	if err := app.Run(ctx); err != nil {
+		logger.Error("ended", "err", err)
+		return exitFailed
+	}
+	logger.Info("ended")
+	return 0
+}
+
+// usage prints subcommands, flags and every setting.
+func usage(flags *flag.FlagSet) {
+	w := flags.Output()
+	_, _ = fmt.Fprintln(w, "order-consumer judges orders, publishes what was decided, and brings back what Redis lost.")
+	_, _ = fmt.Fprintln(w, "\nSubcommands (order-consumer SUBCOMMAND -help tells more); without one the service runs:")
+	for _, c := range commands() {
+		_, _ = fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+	}
+	_, _ = fmt.Fprintln(w, "\nFlags:")
+	flags.PrintDefaults()
+	_, _ = fmt.Fprintln(w, "\nSettings, from the environment:")
+	source := config.NewSource(nil, service)
+	loadConfig(source)
+	// The terminal may be gone; there is nobody left to tell.
+	_ = source.WriteHelp(w)
+}
+
+// parse reads a subcommand's flags. done says that the command is over, with that exit code.
+func parse(e environment, flags *flag.FlagSet, help string, args []string) (code int, done bool) {
+	flags.SetOutput(e.stderr)
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(e.stderr, help)
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0, true
+	case err != nil:
+		return exitUsage, true
+	case flags.NArg() > 0:
+		_, _ = fmt.Fprintf(e.stderr, "%s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
+		return exitUsage, true
+	}
+	return 0, false
+}
+
+// settings reads what a subcommand needs and no more, so that a job which only migrates need not be given keys. ok is false when
+// a setting is at fault; that was printed.
+func settings[T any](e environment, load func(*config.Source) T) (value T, ok bool) {
+	probe := config.NewSource(nil, service)
+	load(probe)
+	var wanted []string
+	for _, setting := range probe.Settings() {
+		for _, prefix := range []string{"HANJUL_" + service + "_", "HANJUL_"} {
+			wanted = append(wanted, prefix+setting.Name+"=", prefix+setting.Name+"_FILE=")
+		}
+	}
+	var environ []string
+	for _, entry := range e.environ {
+		for _, name := range wanted {
+			if strings.HasPrefix(entry, name) {
+				environ = append(environ, entry)
+			}
+		}
+	}
+	source := config.NewSource(environ, service)
+	value = load(source)
+	if err := source.Err(); err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return value, false
+	}
+	return value, true
+}
