@@ -25,9 +25,10 @@ const passSlack = 90 * time.Second
 
 // App is the built process.
 type App struct {
-	logger     *slog.Logger
-	components []lifecycle.Component
-	close      []func()
+	logger      *slog.Logger
+	desk, admin *httpserver.Server
+	components  []lifecycle.Component
+	close       []func()
 }
 
 // newApp builds everything and starts nothing; nothing is connected to yet.
@@ -72,26 +73,26 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 		return nil, err
 	}
 
-	desk := operator.New(logger, operator.Config{
+	operators := operator.New(logger, operator.Config{
 		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room),
 		PassMin: 2*c.PollMax + passSlack, Trusting: c.Local, Changed: loop.Changed,
 	})
 	gate := httpserver.NewGate(c.ReadyDrain)
-	server := httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: desk.Handler()})
+	app.desk = httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: operators.Handler()})
 	before := &preflight{
 		logger: logger, ledger: books, rdb: rdb, brokers: brokers,
 		topic: kafka.TopicSpec{Name: c.TopicOrders, Partitions: c.KafkaPartitions},
 	}
-	admin := httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
+	app.admin = httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
 
 	// In the order of the flow: sources first, so that each stops before what it feeds.
 	app.components = []lifecycle.Component{
 		gate.Component(),
-		server.Component("operators"),
+		app.desk.Component("operators"),
 		{Name: "admit", Run: loop.Run},
 		{Name: "preflight", Run: before.Run},
 		{Name: "producer", Run: producer.Run},
-		admin.Component("admin"),
+		app.admin.Component("admin"),
 	}
 	return app, nil
 }

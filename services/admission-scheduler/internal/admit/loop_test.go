@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/product"
@@ -227,7 +229,7 @@ func TestOlderSettingsNeverWin(t *testing.T) {
 	w.scheduler(nil)
 	until(t, "the pause", func() bool { return w.view().State == product.Paused })
 	close(slow.gate)
-	until(t, "the older settings are refused", func() bool { return one.count(t, "hanjul_settings_put_total", "older") == 1 })
+	until(t, "the older settings are refused", func() bool { return one.count(t, "hanjul_admit_settings_total", "older") == 1 })
 	if v, row := w.view(), w.row(); v.State != product.Paused || v.Reason != "lunch" || v.Rate != 7 || v.SettingsV != row.SettingsV {
 		t.Fatalf("%+v, the books have version %d", v, row.SettingsV)
 	}
@@ -254,5 +256,35 @@ func TestStockIsAskedForOnceInASecond(t *testing.T) {
 	}
 	if w.join(0, 1); w.view().Admitted != 0 {
 		t.Fatal("admitted while the stock was unknown")
+	}
+}
+
+// The names are fixed: dashboards and the documentation know them.
+func TestMetricsKeepTheirNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 10, func(*product.Settings) {})
+	s := w.scheduler(nil)
+	w.open()
+	w.join(0, 1)
+	until(t, "an admission", func() bool { return s.count(t, "hanjul_admit_admitted_total") == 1 })
+	w.act(func(ctx context.Context, a ledger.Action) (ledger.ActionResult, error) {
+		return w.books.Pause(ctx, a, "")
+	})
+	until(t, "settings", func() bool { return s.count(t, "hanjul_admit_settings_total", "written") > 0 })
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+	}
+	want := []string{
+		"hanjul_admit_admitted_total", "hanjul_admit_free_slot_seconds", "hanjul_admit_lapsed_total", "hanjul_admit_load_stock_total",
+		"hanjul_admit_passes_active", "hanjul_admit_products", "hanjul_admit_restores_total", "hanjul_admit_runs_total",
+		"hanjul_admit_settings_total", "hanjul_admit_waiting",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Fatal(diff)
 	}
 }

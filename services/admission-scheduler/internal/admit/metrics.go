@@ -16,7 +16,7 @@ type metrics struct {
 
 	admitted, lapsed prometheus.Counter
 	runs             *prometheus.CounterVec
-	slotToGrant      prometheus.Histogram
+	freeSlot         prometheus.Histogram
 	restores         *prometheus.CounterVec
 	settings         *prometheus.CounterVec
 	loads            *prometheus.CounterVec
@@ -24,27 +24,27 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		products: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_products", Help: "Products known."}),
-		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_waiting", Help: "People waiting, over all products; the same on every scheduler."}),
-		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_passes_active", Help: "Passes neither used nor lapsed, over all products; the same on every scheduler."}),
-		admitted: prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admitted_total", Help: "People let through by this scheduler."}),
-		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
+		products: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_admit_products", Help: "Products known."}),
+		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_admit_waiting", Help: "People waiting, over all products; the same on every scheduler."}),
+		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "hanjul_admit_passes_active", Help: "Passes neither used nor lapsed, over all products; the same on every scheduler."}),
+		admitted: prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admit_admitted_total", Help: "People let through by this scheduler."}),
+		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admit_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_admit_runs_total",
 			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
 		}, []string{"outcome"}),
-		slotToGrant: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "hanjul_slot_to_grant_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",
+		freeSlot: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "hanjul_admit_free_slot_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",
 			Buckets: telemetry.DurationBuckets(),
 		}),
 		restores: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hanjul_line_restores_total", Help: "Lines begun anew (restore) or continued under a new incarnation (advance), by outcome: done, lost (another scheduler did it), error.",
+			Name: "hanjul_admit_restores_total", Help: "Lines begun anew (restore) or continued under a new incarnation (advance), by outcome: done, lost (another scheduler did it), error.",
 		}, []string{"kind", "outcome"}),
 		settings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hanjul_settings_put_total", Help: "Settings copied to Redis, by outcome: written, older (Redis had newer ones).",
+			Name: "hanjul_admit_settings_total", Help: "Settings copied to Redis, by outcome: written, older (Redis had newer ones).",
 		}, []string{"outcome"}),
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hanjul_load_stock_total", Help: "Commands that ask for a product's stock, by what is known of their way into the log: accepted, refused, unknown.",
+			Name: "hanjul_admit_load_stock_total", Help: "Commands that ask for a product's stock, by what is known of their way into the log: accepted, refused, unknown.",
 		}, []string{"outcome"}),
 	}
 	if r == nil {
@@ -52,7 +52,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.slotToGrant, m.restores, m.settings, m.loads,
+		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads,
 	} {
 		faults = append(faults, r.Register(c))
 	}
@@ -69,7 +69,7 @@ func (m *metrics) ran(result waitingroom.AdmitResult) {
 	}
 	m.runs.WithLabelValues(outcome).Inc()
 	for _, wait := range result.Waits {
-		m.slotToGrant.Observe(wait.Seconds())
+		m.freeSlot.Observe(wait.Seconds())
 	}
 }
 

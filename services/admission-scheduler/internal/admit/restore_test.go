@@ -137,7 +137,7 @@ func TestRestoreGoesOnAfterAFailedStep(t *testing.T) {
 				}
 			})
 			w.open()
-			if failed.Load() == 0 || s.count(t, "hanjul_line_restores_total", "restore", "error") != 1 {
+			if failed.Load() == 0 || s.count(t, "hanjul_admit_restores_total", "restore", "error") != 1 {
 				t.Fatal("the step did not fail")
 			}
 		})
@@ -170,7 +170,7 @@ func TestAStalledRestoreOpensNothing(t *testing.T) {
 	w.lose()
 	close(gate)
 	w.open()
-	if l, done := w.line(), one.count(t, "hanjul_line_restores_total", "restore", "done"); l.Inc != 3 || done != 1 {
+	if l, done := w.line(), one.count(t, "hanjul_admit_restores_total", "restore", "done"); l.Inc != 3 || done != 1 {
 		t.Fatalf("%+v, the stalled one opened it %v times", l, done)
 	}
 }
@@ -214,7 +214,7 @@ func TestALineIsAdvancedWithItsData(t *testing.T) {
 			first.stop()
 			o := &odd{change: change}
 			s := w.scheduler(func(c *admit.Config) { o.Room, c.Room = c.Room, o })
-			until(t, "the line is advanced", func() bool { return s.count(t, "hanjul_line_restores_total", "advance", "done") > 0 })
+			until(t, "the line is advanced", func() bool { return s.count(t, "hanjul_admit_restores_total", "advance", "done") > 0 })
 			if v := w.view(); v.Inc != 2 || v.Waiting != 4 || v.Active != 1 || !v.StockKnown {
 				t.Fatalf("%+v", v)
 			}
@@ -238,7 +238,7 @@ func TestSettingsThatCannotBeOpenedBurnNoIncarnation(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := w.scheduler(nil)
-	until(t, "three attempts", func() bool { return s.count(t, "hanjul_line_restores_total", "restore", "error") >= 3 })
+	until(t, "three attempts", func() bool { return s.count(t, "hanjul_admit_restores_total", "restore", "error") >= 3 })
 	if row := w.row(); row.LineInc != 0 {
 		t.Fatalf("%+v", row)
 	}

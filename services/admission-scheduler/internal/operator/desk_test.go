@@ -90,6 +90,8 @@ func commandKey(t testing.TB) keyring.Key {
 	return key
 }
 
+func ring(t testing.TB) keyring.Ring { t.Helper(); return keyring.Ring{commandKey(t)} }
+
 // answer is what a call came to.
 type answer struct {
 	status int
@@ -218,7 +220,7 @@ func TestDeskChanges(t *testing.T) {
 			[]any{command.Kind, command.ID, command.Product, command.Delta, b.movement.Delta}); diff != "" {
 			t.Fatal(diff)
 		}
-		if err := command.Verify(keyring.Ring{commandKey(t)}); err != nil {
+		if err := command.Verify(ring(t)); err != nil {
 			t.Fatal(err)
 		}
 	})
