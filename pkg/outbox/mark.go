@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
+// mark asks for unpublished rows as claim does, and for the same reason.
 const mark = `
 UPDATE outbox SET published_at = now()
-WHERE id = ANY ($2::uuid[]) AND created_at BETWEEN $3 AND $4 AND claim = $1 AND published_at IS NULL`
+WHERE id = ANY ($2::uuid[]) AND created_at BETWEEN $3 AND $4 AND claim = $1 AND coalesce(published_at, 'infinity') = 'infinity'`
 
 // Mark notes that the rows, which this owner claimed, are published: call it after Kafka acknowledged them. It returns how
 // many it marked; fewer than asked gives ErrLost, since somebody else has claimed or marked the rest. A repeat marks nothing.

@@ -86,7 +86,7 @@ func partitionStatements(name string, day, now time.Time) []string {
 		`SET LOCAL lock_timeout = '1s'`,
 		// Rows are written, claimed and marked once each; room on the page keeps the claim off the indexes, and dead
 		// versions must go long before a fifth of the table has died.
-		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02)`,
+		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)`,
 		`ALTER TABLE ` + name + ` ADD CONSTRAINT day CHECK (created_at >= '` + from + `' AND created_at < '` + to + `')`,
 		lock,
 		`LOCK TABLE ONLY outbox_default IN ACCESS EXCLUSIVE MODE`,
