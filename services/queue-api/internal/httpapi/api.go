@@ -77,7 +77,7 @@ func New(room Room, statuses Statuses, orders Submitter, keys Keys, logger *slog
 	}
 	return &API{
 		room: room, statuses: statuses, orders: orders, keys: keys, verifier: keys.Passes.Verifier(),
-		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.Advise),
+		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}
 }

@@ -20,22 +20,31 @@ type views struct {
 	room    Room
 	logger  *slog.Logger
 	longest time.Duration
+	within  time.Duration
 	advise  bool
 
 	mu  sync.Mutex
 	all map[product.ID]*view
 }
 
-// view is one product's state; its mutex lets one caller at a time ask for it.
+// view is one product's state, and the question on its way, if any.
 type view struct {
-	mu     sync.Mutex
 	state  waitingroom.ProductView
 	until  time.Time
+	asking *question
 	warned bool
 }
 
-func newViews(room Room, logger *slog.Logger, longest time.Duration, advise bool) *views {
-	return &views{room: room, logger: logger, longest: longest, advise: advise, all: map[product.ID]*view{}}
+// question is one look at Redis that everybody who comes meanwhile waits for, whatever its end: with Redis away they must
+// not stand in a row and try one after the other.
+type question struct {
+	answered chan struct{}
+	state    waitingroom.ProductView
+	err      error
+}
+
+func newViews(room Room, logger *slog.Logger, longest, within time.Duration, advise bool) *views {
+	return &views{room: room, logger: logger, longest: longest, within: within, advise: advise, all: map[product.ID]*view{}}
 }
 
 // get returns the product's state, at most viewLife old; errUnknownProduct where the catalogue is complete and does not
@@ -43,44 +52,65 @@ func newViews(room Room, logger *slog.Logger, longest time.Duration, advise bool
 func (v *views) get(ctx context.Context, p product.ID) (waitingroom.ProductView, error) {
 	v.mu.Lock()
 	entry := v.all[p]
-	v.mu.Unlock()
-	if entry == nil {
+	switch {
+	case entry == nil:
+		v.mu.Unlock()
 		state, err := v.read(ctx, p)
-		if err != nil {
-			return state, err
+		if err == nil {
+			err = v.keep(p, state)
 		}
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.all[p] == nil {
-			v.all[p] = &view{}
-		}
-		return state, v.all[p].keep(v, p, state)
-	}
-	entry.mu.Lock()
-	defer entry.mu.Unlock()
-	if time.Now().Before(entry.until) {
-		return entry.state, nil
-	}
-	state, err := v.read(ctx, p)
-	if err != nil {
 		return state, err
+	case time.Now().Before(entry.until):
+		defer v.mu.Unlock()
+		return entry.state, nil
+	case entry.asking != nil:
+		asked := entry.asking
+		v.mu.Unlock()
+		select {
+		case <-asked.answered:
+			return asked.state, asked.err
+		case <-ctx.Done():
+			return waitingroom.ProductView{}, stored(ctx.Err())
+		}
 	}
-	return state, entry.keep(v, p, state)
+	asked := &question{answered: make(chan struct{})}
+	entry.asking = asked
+	v.mu.Unlock()
+
+	// It is everybody's question now: it does not end with the call that happened to ask it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.within)
+	defer cancel()
+	asked.state, asked.err = v.read(ctx, p)
+	if asked.err == nil {
+		asked.err = v.keep(p, asked.state)
+	}
+	v.mu.Lock()
+	entry.asking = nil
+	v.mu.Unlock()
+	close(asked.answered)
+	return asked.state, asked.err
 }
 
 // keep notes a state that was read, and says once when the pass's life is too short for the cadence: somebody who polls as
 // asked could then be late for the own turn (F36).
-func (e *view) keep(v *views, p product.ID, state waitingroom.ProductView) error {
+func (v *views) keep(p product.ID, state waitingroom.ProductView) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	entry := v.all[p]
+	if entry == nil {
+		entry = &view{}
+		v.all[p] = entry
+	}
 	if least := 2*v.longest + 90*time.Second; state.PassMS < least.Milliseconds() {
 		if !v.advise {
 			return errNotReady
 		}
-		if !e.warned {
-			e.warned = true
+		if !entry.warned {
+			entry.warned = true
 			v.logger.Warn("pass life is short for the cadence", "product", p, "pass_ms", state.PassMS, "advised_ms", least.Milliseconds())
 		}
 	}
-	e.state, e.until = state, time.Now().Add(viewLife)
+	entry.state, entry.until = state, time.Now().Add(viewLife)
 	return nil
 }
 
