@@ -76,10 +76,11 @@ func parse(getenv func(string) string) (options, error) {
 	return o, errors.Join(faults...)
 }
 
-// settings are the product's: a pass life of 5 s instead of minutes, so that unused passes lapse while people watch.
+// settings are the product's: a pass life of 5 s instead of minutes, so that unused passes lapse while people watch, and a capacity that
+// holds people up now and then, so that the time from a free slot to the next grant is measured.
 func (o options) settings() sale.Settings {
 	return sale.Settings{
-		Rate: o.rate, Burst: max(1, o.rate/10), Capacity: max(50, int(2*o.rate)),
+		Rate: o.rate, Burst: max(1, o.rate/10), Capacity: max(10, int(o.rate/2)),
 		PassLife: 5 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second,
 	}
 }
