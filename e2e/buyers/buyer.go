@@ -34,10 +34,12 @@ type buyer struct {
 	api      int // which API answered last; another one is tried after a failure
 	ticket   string
 	joinedAt bool
-	admitted bool
-	held     Role // with a pass in hand
-	acted    bool // the role of the pass was played
-	polls    int
+	// joinedTwice says that the role of the double join was played.
+	joinedTwice bool
+	admitted    bool
+	held        Role // with a pass in hand
+	acted       bool // the role of the pass was played
+	polls       int
 }
 
 func (b *buyer) queue() string { return "/v1/products/" + string(b.product) + "/queue" }
@@ -177,7 +179,11 @@ func (b *buyer) joinOnce(ctx context.Context, r request) answer {
 	if b.role != DoubleJoin || b.joinedAt {
 		return b.call(ctx, journal.CallJoin, r, 0)
 	}
-	// Two tabs at once: both must be told the same place.
+	return b.joinTwice(ctx, r)
+}
+
+// joinTwice joins from two tabs at once: both must be told the same place.
+func (b *buyer) joinTwice(ctx context.Context, r request) answer {
 	r.user = b.id
 	var answers [2]answer
 	var both sync.WaitGroup
@@ -185,10 +191,15 @@ func (b *buyer) joinOnce(ctx context.Context, r request) answer {
 		both.Go(func() { answers[i] = b.client.send(ctx, r, b.n, b.n+i) })
 	}
 	both.Wait()
+	joined := 0
 	for _, a := range answers {
 		b.write(journal.CallJoin, "", 0, a)
+		if a.status == http.StatusOK || a.status == http.StatusCreated {
+			joined++
+		}
 	}
-	if answers[0].status < 300 && answers[1].status < 300 && answers[0].status != 0 && answers[1].status != 0 {
+	if joined == len(answers) {
+		b.joinedTwice = true
 		b.tally.with(func(res *Result) {
 			res.Roles[DoubleJoin]++
 			if answers[0].body.Place != answers[1].body.Place {
@@ -196,15 +207,17 @@ func (b *buyer) joinOnce(ctx context.Context, r request) answer {
 			}
 		})
 	}
-	if answers[0].status == 0 || answers[0].status >= 300 {
-		return answers[1]
+	if answers[0].status == http.StatusOK || answers[0].status == http.StatusCreated {
+		return answers[0]
 	}
-	return answers[0]
+	return answers[1]
 }
 
 // wander plays the roles of the line, once, after the first polls.
 func (b *buyer) wander(ctx context.Context) Outcome {
 	switch {
+	case b.role == DoubleJoin && !b.joinedTwice:
+		b.joinTwice(ctx, request{method: http.MethodPost, path: b.queue(), ticket: b.ticket}) // one tab had no answer: both try again
 	case b.role == Refresh && b.polls == 1:
 		a := b.call(ctx, journal.CallStatus, request{method: http.MethodGet, path: b.queue(), ticket: b.ticket}, 0)
 		again := b.call(ctx, journal.CallJoin, request{method: http.MethodPost, path: b.queue()}, 0)

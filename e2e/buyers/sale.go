@@ -22,7 +22,7 @@ type Config struct {
 	Buyers   int
 	Stock    int     // units on sale, to deal the roles of the pass among those who will be admitted
 	Seed     uint64  // equal seeds deal equal roles and arrivals
-	JoinRate float64 // arrivals per second; 0: 500
+	JoinRate float64 // arrivals per second; 0: a thousand within two seconds, more of them at 500
 	Journal  *journal.Writer
 	Progress func(Result) // called about twice a second, may be nil
 }
@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, errors.New("buyers: expected at least one API and one buyer")
 	}
 	if cfg.JoinRate <= 0 {
-		cfg.JoinRate = 500
+		cfg.JoinRate = defaultJoinRate(cfg.Buyers)
 	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x68616e6a756c))
 	c := newClient(cfg.APIs, cfg.Product)
@@ -95,4 +95,12 @@ func wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// defaultJoinRate lets up to a thousand arrive early enough to be in line within two seconds.
+func defaultJoinRate(buyers int) float64 {
+	if buyers <= 1000 {
+		return 600
+	}
+	return 500
 }

@@ -91,7 +91,7 @@ func (r *Report) OK() bool { return r.Audit.OK && len(r.Faults) == 0 }
 
 // The names of the histograms and counters that the table shows; docs/operations.md lists them.
 const (
-	metricFreeSlot = "hanjul_admit_free_slot_seconds"
+	metricFreeSlot = "hanjul_slot_to_grant_seconds"
 	metricVerdict  = "hanjul_fulfil_verdict_seconds"
 	metricEvent    = "hanjul_relay_event_seconds"
 	metricPerTx    = "hanjul_fulfil_batch_commands"
