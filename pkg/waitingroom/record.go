@@ -13,7 +13,7 @@ import (
 type record struct {
 	State   State
 	Place   product.Place
-	OrderID order.ID // "" unless ordering or ordered; also "" after an ordered without a known id never occurs
+	OrderID order.ID // "" unless ordering or ordered
 	AtMS    int64    // since when, milliseconds since 1970
 }
 

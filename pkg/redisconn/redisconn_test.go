@@ -1,0 +1,106 @@
+package redisconn_test
+
+import (
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"hanjul/deploy/local/localtest"
+	"hanjul/pkg/redisconn"
+)
+
+func TestMain(m *testing.M) { localtest.Main(m) }
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	server := localtest.PrivateRedis(t)
+	config := redisconn.Config{Addrs: []string{server.Addr()}, Timeout: 20 * time.Second}
+	if err := config.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rdb := redisconn.New(redisconn.ClientOptions(config))
+	defer func() { _ = rdb.Close() }()
+	report, err := redisconn.Ready(t.Context(), rdb)
+	if err != nil || len(report.Versions) != 1 || len(report.Warnings) != 0 {
+		t.Fatalf("ready: %+v, %v", report, err)
+	}
+	if err := rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = redisconn.Ready(t.Context(), rdb); err != nil || len(report.Warnings) != 1 {
+		t.Fatalf("ready with eviction: %+v, %v", report, err)
+	}
+	gone := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: []string{"127.0.0.1:1"}}))
+	defer func() { _ = gone.Close() }()
+	if _, err := redisconn.Ready(t.Context(), gone); err == nil {
+		t.Fatal("nothing listens there")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []redisconn.Config{
+		{},
+		{Addrs: []string{"a:1", "b:1"}, Standalone: true},
+		{Addrs: []string{"a:1"}, Timeout: -1},
+		{Addrs: []string{"a:1"}, PoolSize: -1},
+	} {
+		if c.Validate() == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}
+
+// Admissions are sent at most once: neither by the retries nor by the redirects of a cluster client.
+func TestOnceOptions(t *testing.T) {
+	t.Parallel()
+	o := redisconn.OnceOptions(redisconn.Config{Addrs: []string{"a:1"}})
+	if o.MaxRetries != -1 || o.MaxRedirects != -1 || !o.ContextTimeoutEnabled || !o.IsClusterMode {
+		t.Fatalf("options: %+v", o)
+	}
+}
+
+// An answer that does not have the form its reader expects is a fault, told once, whichever field it is.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	fixture := localtest.Redis(t)
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}))
+	defer func() { _ = rdb.Close() }()
+	files := fstest.MapFS{"form.lua": {Data: []byte("#!lua\nreturn {'9007199254740991', 7, false, {'a', '0.5'}, 'x'}")}}
+	script := redisconn.LoadScript(files, "form.lua")
+	keys := []string{fixture.Prefix + "k"}
+	read := func() redisconn.Answer {
+		t.Helper()
+		a, err := script.Run(t.Context(), rdb, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := read()
+	if a.Len() != 5 || a.Int(0) != 9007199254740991 || a.Int(1) != 7 || a.Int(2) != 0 || a.Text(2) != "" ||
+		a.List(3).Text(0) != "a" || a.List(3).Float(1) != 0.5 || a.Err() != nil {
+		t.Fatalf("answer: %+v, %v", a, a.Err())
+	}
+	for name, misread := range map[string]func(redisconn.Answer){
+		"IntOfText":   func(a redisconn.Answer) { a.Int(4) },
+		"FloatOfText": func(a redisconn.Answer) { a.Float(4) },
+		"TextOfList":  func(a redisconn.Answer) { a.Text(3) },
+		"ListOfText":  func(a redisconn.Answer) { a.List(4).Text(0) },
+		"PastTheEnd":  func(a redisconn.Answer) { a.Text(5) },
+		"InAList":     func(a redisconn.Answer) { a.List(3).Int(0) },
+	} {
+		a := read()
+		misread(a)
+		if a.Err() == nil {
+			t.Errorf("%s: no fault", name)
+		}
+	}
+	wrong := redisconn.LoadScript(fstest.MapFS{"wrong.lua": {Data: []byte("#!lua\nreturn redis.error_reply('ERR no')")}}, "wrong.lua")
+	if _, err := wrong.Run(t.Context(), rdb, keys); err == nil {
+		t.Fatal("an error of the script is no error")
+	}
+	if _, err := wrong.RunMany(t.Context(), rdb, []redisconn.Call{{Keys: keys}}); err == nil {
+		t.Fatal("an error of the script is no error in a pipeline")
+	}
+}
