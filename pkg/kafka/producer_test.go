@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
@@ -371,6 +373,31 @@ func TestProducerProduce(t *testing.T) {
 		wantErr(t, results[3].Err, ErrBehind)
 
 		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "4": 1}, values(log(t, config(c), topic))); diff != "" {
+			t.Error(diff)
+		}
+	})
+
+	t.Run("HoldsBackWhatFollowsAnUnknownOutcomeOfItsKey", func(t *testing.T) {
+		t.Parallel()
+
+		c, _ := cluster(t, 1)
+		fault(c, 1, kerr.NotEnoughReplicas)
+
+		cfg := produceConfig(c, 1)
+		cfg.BatchRecords, cfg.RetryFor = 1, time.Nanosecond
+		p := producer(t, cfg)
+
+		results := p.Produce(patient(t), []Record{record("a", "1"), record("a", "2"), record("b", "3"), record("a", "4")})
+		for i, want := range []error{kafkago.NotEnoughReplicas, ErrBehind, nil, ErrBehind} {
+			if !errors.Is(results[i].Err, want) || (results[i].Outcome == Accepted) != (want == nil) {
+				t.Errorf("record %d is %v: %v", i, results[i].Outcome, results[i].Err)
+			}
+		}
+
+		// A later call may begin anew.
+		accepted(t, p.Produce(patient(t), []Record{record("a", "1"), record("a", "2")})...)
+
+		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "3": 1}, values(log(t, config(c), topic))); diff != "" {
 			t.Error(diff)
 		}
 	})

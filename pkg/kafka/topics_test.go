@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -389,6 +390,50 @@ func TestRead(t *testing.T) {
 		})
 		wantErr(t, err, context.Canceled)
 	})
+}
+
+func TestOffsets(t *testing.T) {
+	t.Parallel()
+
+	c, _ := cluster(t, 3)
+	p := producer(t, produceConfig(c, 3))
+	accepted(t, p.send(t, record("k", "v")))
+
+	want := map[int]int64{0: 0, 1: 0, 2: 0}
+	want[Partition([]byte("k"), 3)] = 1
+
+	// One of the requests behind the call fails, and leaves a zero in its place.
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Count: 6, Err: kerr.LeaderNotAvailable})
+
+	_, end, err := Offsets(patient(t), config(c), topic)
+	if diff := cmp.Diff(want, end); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+
+	if _, _, err := Offsets(patient(t), config(c), "typo"); !errors.Is(err, ErrNoTopic) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// Markers of transactions and emptied batches carry no record, yet the log goes
+// on behind them.
+func TestFetchedPassesWhatCarriesNoRecord(t *testing.T) {
+	t.Parallel()
+
+	at := func(offset int64) protocol.RecordReader {
+		return protocol.NewRecordReader(protocol.Record{Offset: offset, Key: protocol.NewBytes([]byte("k"))})
+	}
+	f := Fetched{Next: 5}
+
+	err := f.read(FetchRequest{Offset: 5}, &protocol.RecordStream{Records: []protocol.RecordReader{
+		&protocol.RecordBatch{BaseOffset: 4, Records: at(4)},
+		&protocol.RecordBatch{BaseOffset: 5, Records: at(5)},
+		&protocol.RecordBatch{BaseOffset: 9, Records: protocol.NewRecordReader()},
+		&protocol.ControlBatch{BaseOffset: 12},
+	}})
+	if err != nil || f.Next != 13 || len(f.Messages) != 1 || f.Messages[0].Offset != 5 {
+		t.Errorf("fetched: %+v, error: %v", f, err)
+	}
 }
 
 func newClient(t testing.TB, cfg Config) *Client {

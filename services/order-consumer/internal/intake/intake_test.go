@@ -103,6 +103,10 @@ func TestKafkaIntakeSharesAndTakesOver(t *testing.T) {
 	b.send(t, 10, 0, 1, 2)
 	eventually(t, "everything is committed", func() bool { return b.allCommitted(t) })
 
+	if count, stable, err := first.client.Assigned(patient(t), b.group, b.topic); count != partitions || !stable || err != nil {
+		t.Errorf("assigned: %d, stable: %v, error: %v", count, stable, err)
+	}
+
 	second.stop(t)
 	eventually(t, "the first has all again", func() bool { return first.value(t, "assigned_partitions") == partitions })
 	b.send(t, 10, 0, 1, 2)
@@ -194,7 +198,10 @@ func TestKafkaIntakeLateCommitIsFenced(t *testing.T) {
 		}
 
 		return j.handle(ctx, batch)
-	}, func(c *Config) { c.Heartbeat = 2 * time.Second })
+	}, func(c *Config) {
+		// The second half must not be begun under a membership that is over.
+		c.Heartbeat, c.MaxRecords = 2*time.Second, 5
+	})
 
 	eventually(t, "everything is committed", func() bool { return b.allCommitted(t) })
 
@@ -319,10 +326,11 @@ func TestIntakeStop(t *testing.T) {
 
 		var j journal
 
-		begun, release := make(chan struct{}, 2), make(chan struct{})
+		begun := make(chan int, 2)
+		release := [partitions]chan struct{}{make(chan struct{}), make(chan struct{})}
 		m := b.start(t, func(ctx context.Context, batch Batch) error {
-			begun <- struct{}{}
-			<-release
+			begun <- batch.Partition
+			<-release[batch.Partition]
 
 			if err := ctx.Err(); err != nil {
 				return err
@@ -334,7 +342,10 @@ func TestIntakeStop(t *testing.T) {
 		<-begun
 		<-begun
 		m.cancel()
-		close(release)
+		close(release[0])
+		eventually(t, "the first is committed", func() bool { return b.committed(t)[0] == 2 })
+		eventually(t, "the first is idle", func() bool { return m.value(t, "progress_timestamp_seconds", "0") == 0 })
+		close(release[1])
 
 		if err := <-m.done; err != nil {
 			t.Fatal(err)
@@ -398,13 +409,13 @@ func TestIntakeStop(t *testing.T) {
 			<-release // Deaf, so the group cannot rebalance.
 
 			return nil
-		}, func(c *Config) { c.Rebalance = patience })
+		}, func(c *Config) { c.Session, c.Rebalance = 4*time.Minute, 10*patience })
 
 		<-begun
 
 		joins := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Group: b.group, Count: -1, Observe: true})
 		late := b.start(t, (&journal{}).handle, func(c *Config) {
-			c.Timeout, c.Rebalance = 300*time.Millisecond, patience
+			c.Timeout, c.Rebalance = 300*time.Millisecond, 10*patience
 		})
 
 		if err := joins.Wait(patient(t), 1); err != nil {
