@@ -91,7 +91,7 @@ func (r *Report) OK() bool { return r.Audit.OK && len(r.Faults) == 0 }
 
 // The names of the histograms and counters that the table shows; docs/operations.md lists them.
 const (
-	metricFreeSlot = "hanjul_slot_to_grant_seconds"
+	metricFreeSlot = "hanjul_admit_free_slot_seconds"
 	metricVerdict  = "hanjul_fulfil_verdict_seconds"
 	metricEvent    = "hanjul_relay_event_seconds"
 	metricPerTx    = "hanjul_fulfil_batch_commands"
@@ -198,6 +198,9 @@ func (r *Report) judge(chaos bool) {
 		for what, n := range b.Errors {
 			fault("%d times: %s", n, what)
 		}
+	}
+	if b.Outcomes[buyers.Confirmed] > 0 && !chaos && (r.Verdict.P50 < 0 || r.Event.P50 < 0) {
+		fault("the consumers' or the relay's histogram was not found")
 	}
 	for _, f := range r.Audit.Findings {
 		if f.Verdict == "not checked" {
