@@ -1,11 +1,13 @@
 package waitingroom_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
@@ -267,4 +269,50 @@ func TestRoomAttention(t *testing.T) {
 	if due, err := b.room.Due(b.ctx, b.product, 10); err != nil || len(due) != 0 {
 		t.Fatalf("due after the verdict: %v, %v", due, err)
 	}
+}
+
+// One pass shown by many at once is bound once; one unit wanted by many passes is held once (I4, I1).
+func TestRoomBindAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.open(settings(), 1, 1)
+	const callers = 40
+	b.put(func(s *product.Settings) { s.Oversub = callers })
+	requests := make([]waitingroom.BindRequest, callers)
+	for n := range callers {
+		b.join(user(n))
+	}
+	b.admit(callers)
+	for n := range callers {
+		requests[n] = b.request(user(n), b.status(user(n)).Place, 1)
+	}
+	var mu sync.Mutex
+	count := map[waitingroom.BindOutcome]int{}
+	first := map[order.ID]int{}
+	gun := make(chan struct{})
+	var wg sync.WaitGroup
+	for n := range callers {
+		for range 5 {
+			wg.Go(func() {
+				<-gun
+				r, err := b.room.Bind(b.ctx, requests[n])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				count[r.Outcome]++
+				if r.First {
+					first[requests[n].OrderID]++
+				}
+			})
+		}
+	}
+	close(gun)
+	wg.Wait()
+	if count[waitingroom.BindBound] != 5 || count[waitingroom.BindSoldOut] != 5*(callers-1) || len(first) != 1 {
+		t.Fatalf("outcomes %v, bound first %v", count, first)
+	}
+	b.balance()
 }

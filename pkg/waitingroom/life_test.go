@@ -71,8 +71,20 @@ func (l *life) moves() []func(*rapid.T) {
 		weight int
 		do     func(*rapid.T)
 	}{
-		{6, l.join}, {3, l.status}, {1, l.leave}, {8, l.admit}, {2, l.expire}, {9, l.bind}, {4, l.settle}, {1, l.load}, {1, l.pause},
-		{2, l.restore}, {1, l.empty}, {1, l.copy}, {1, l.failover}, {1, l.advance},
+		{6, l.join},
+		{3, l.status},
+		{1, l.leave},
+		{8, l.admit},
+		{2, l.expire},
+		{9, l.bind},
+		{4, l.settle},
+		{1, l.load},
+		{1, l.pause},
+		{2, l.restore},
+		{1, l.empty},
+		{1, l.copy},
+		{1, l.failover},
+		{1, l.advance},
 	} {
 		moves = append(moves, slices.Repeat([]func(*rapid.T){move.do}, move.weight)...)
 	}

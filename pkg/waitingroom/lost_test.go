@@ -41,7 +41,7 @@ func (c *losing) Read(b []byte) (int, error) {
 	if c.lose {
 		// The server has run it once it begins to answer.
 		_, _ = c.Conn.Read(b)
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Read(b)
