@@ -136,7 +136,12 @@ func TestKafkaTopicSettings(t *testing.T) {
 			t.Fatal(err, answer)
 		}
 
-		_, err = CheckTopics(patient(t), cfg, []TopicSpec{{Name: name, Partitions: 1}})
+		spec := TopicSpec{Name: name, Partitions: 1}
+		if err := client.settle(patient(t), spec); err != nil {
+			t.Fatal(err)
+		}
+
+		_, err = CheckTopics(patient(t), cfg, []TopicSpec{spec})
 		wantParts(t, err, setting+" is "+value)
 	}
 }

@@ -70,7 +70,7 @@ func (s TopicSpec) retention() string {
 }
 
 // CreateTopics creates the topics that are not there and returns when all of
-// them have their partitions and leaders. A topic that is there with the same
+// them have their partitions and leaders, as one broker sees it. A topic that is there with the same
 // partition count is left as it is; with another count it is an error. Safe to
 // repeat and to run in parallel.
 func CreateTopics(ctx context.Context, cfg Config, specs []TopicSpec) error {
