@@ -87,6 +87,7 @@ verify: verify-format verify-vet verify-lint verify-tidy verify-modules verify-h
 
 .PHONY: fix
 fix: fmt tidy ## repair what verify finds, as far as a machine can
+	go test -count=1 -run TestOperations hanjul/e2e/house -update
 	$(LINT) run --fix $(PATTERNS)
 
 .PHONY: clean

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { localtest.Main(m) }
 func report(b *testing.B, name string, ops, ceiling float64) {
 	b.Helper()
 	b.ReportMetric(ops/ceiling, "ratio")
-	fmt.Printf("bench %s: %.0f ops/s, ceiling %.0f ops/s, ratio %.2f\n", name, ops, ceiling, ops/ceiling) //nolint:forbidigo // the benchmark's answer
+	fmt.Printf("bench %s: %.0f ops/s, ceiling %.0f ops/s, ratio %.2f\n", name, ops, ceiling, ops/ceiling)
 }
 
 // build makes the services' binaries in a folder of the benchmark's own.

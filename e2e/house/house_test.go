@@ -70,6 +70,12 @@ func output(name string, args ...string) ([]byte, error) {
 	return text, nil
 }
 
+// combined runs a program and returns all that it prints.
+func combined(name string, args ...string) (string, error) {
+	text, err := exec.Command(name, args...).CombinedOutput()
+	return string(text), err
+}
+
 // files lists what git tracks, from the root.
 func files(t *testing.T, patterns ...string) []string {
 	t.Helper()
@@ -84,10 +90,4 @@ func files(t *testing.T, patterns ...string) []string {
 		}
 	}
 	return present
-}
-
-// missing notes what a rule or a document names and the tree lacks.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	t.Logf(format, args...)
 }

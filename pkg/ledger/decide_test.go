@@ -310,8 +310,12 @@ func TestDecideAbsorbsCopies(t *testing.T) {
 
 func same(t *rapid.T, want, got *model) {
 	for _, pair := range [][2]any{
-		{want.orders, got.orders}, {want.commands, got.commands}, {want.events, got.events}, {want.ids, got.ids},
-		{want.letters, got.letters}, {shelves(want), shelves(got)},
+		{want.orders, got.orders},
+		{want.commands, got.commands},
+		{want.events, got.events},
+		{want.ids, got.ids},
+		{want.letters, got.letters},
+		{shelves(want), shelves(got)},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
 			t.Fatalf("books differ:\n%s", diff)

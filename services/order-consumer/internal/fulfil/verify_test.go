@@ -47,41 +47,69 @@ func TestRead(t *testing.T) {
 		"another JSON":               {raw(`[1]`), "", &ledger.Park{Reason: ParkUndecodable, Product: "p"}},
 		"no value":                   {kafka.Message{Time: w.recorded, Key: []byte("no product!")}, "", &ledger.Park{Reason: ParkUndecodable}},
 		"no version":                 {raw(`{"kind":"place"}`), "", &ledger.Park{Reason: ParkUndecodable, Product: "p"}},
-		"an event": {raw(`{"v":1,"type":"hanjul.order.confirmed","product":"p","seq":1}`), "",
-			&ledger.Park{Reason: ParkUndecodable, Product: "p"}},
-		"a kind nobody knows": {raw(`{"v":1,"kind":"gift","command_id":"x","product":"p"}`), "",
-			&ledger.Park{Reason: ParkMACInvalid, Product: "p"}},
-		"another key": {with2(w.record(t, place), func(m *kafka.Message) { m.Key = []byte("q") }), "",
-			&ledger.Park{Reason: ParkWrongKey, Product: "q"}},
+		"an event": {
+			raw(`{"v":1,"type":"hanjul.order.confirmed","product":"p","seq":1}`), "",
+			&ledger.Park{Reason: ParkUndecodable, Product: "p"},
+		},
+		"a kind nobody knows": {
+			raw(`{"v":1,"kind":"gift","command_id":"x","product":"p"}`), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"another key": {
+			with2(w.record(t, place), func(m *kafka.Message) { m.Key = []byte("q") }), "",
+			&ledger.Park{Reason: ParkWrongKey, Product: "q"},
+		},
 		"no pass": {w.record(t, with(place, func(c *order.Command) { c.Pass = "" })), "", &ledger.Park{Reason: ParkPassInvalid, Product: "p"}},
 		"a forged pass": {w.record(t, with(place, func(c *order.Command) {
 			c.Pass, err = stranger.Sign(good)
 		})), "", &ledger.Park{Reason: ParkPassInvalid, Product: "p"}},
-		"a pass with a changed end": {w.record(t, with(place, func(c *order.Command) { c.Pass = c.Pass[:len(c.Pass)-4] + "AAAA" })), "",
-			&ledger.Park{Reason: ParkPassInvalid, Product: "p"}},
-		"another user's pass": {w.record(t, with(place, func(c *order.Command) { c.User = "lee" })), "",
-			&ledger.Park{Reason: ParkPassForeign, Product: "p"}},
+		"a pass with a changed end": {
+			w.record(t, with(place, func(c *order.Command) { c.Pass = c.Pass[:len(c.Pass)-4] + "AAAA" })), "",
+			&ledger.Park{Reason: ParkPassInvalid, Product: "p"},
+		},
+		"another user's pass": {
+			w.record(t, with(place, func(c *order.Command) { c.User = "lee" })), "",
+			&ledger.Park{Reason: ParkPassForeign, Product: "p"},
+		},
 		"another order's pass": {w.record(t, with(place, func(c *order.Command) {
 			c.OrderID, c.ID = other.OrderID, string(other.OrderID)
 		})), "", &ledger.Park{Reason: ParkPassForeign, Product: "p"}},
-		"another place's pass": {w.record(t, with(place, func(c *order.Command) { c.Place = 8 })), "",
-			&ledger.Park{Reason: ParkPassForeign, Product: "p"}},
-		"another product's pass": {w.record(t, with(place, func(c *order.Command) { c.Product = "q" })), "",
-			&ledger.Park{Reason: ParkPassForeign, Product: "q"}},
-		"too many units, by its own pass": {w.record(t, with(place, func(c *order.Command) { c.Quantity = 1001 })), "",
-			&ledger.Park{Reason: ParkInvalid, Product: "p", OrderID: id}},
-		"too many units, by no pass": {w.record(t, with(place, func(c *order.Command) { c.Quantity, c.Pass = 1001, "x" })), "",
-			&ledger.Park{Reason: ParkPassInvalid, Product: "p"}},
-		"a cancel without a MAC": {w.record(t, with(cancel, func(c *order.Command) { c.MAC = "" })), "",
-			&ledger.Park{Reason: ParkMACInvalid, Product: "p"}},
-		"a cancel of another order": {w.record(t, with(cancel, func(c *order.Command) { c.OrderID = other.OrderID })), "",
-			&ledger.Park{Reason: ParkMACInvalid, Product: "p"}},
-		"a cancel by another key": {w.record(t, with(cancel, func(c *order.Command) { c.KeyID = "mac2" })), "",
-			&ledger.Park{Reason: ParkMACInvalid, Product: "p"}},
-		"an adjust by nothing, signed": {w.record(t, w.signed(t, order.Command{Kind: order.KindAdjust, ID: "a0", Product: "p"})), "",
-			&ledger.Park{Reason: ParkInvalid, Product: "p", CommandID: "a0"}},
-		"a MAC on a place is no pass": {w.record(t, w.signed(t, with(place, func(c *order.Command) { c.Pass = "" }))), "",
-			&ledger.Park{Reason: ParkPassInvalid, Product: "p"}},
+		"another place's pass": {
+			w.record(t, with(place, func(c *order.Command) { c.Place = 8 })), "",
+			&ledger.Park{Reason: ParkPassForeign, Product: "p"},
+		},
+		"another product's pass": {
+			w.record(t, with(place, func(c *order.Command) { c.Product = "q" })), "",
+			&ledger.Park{Reason: ParkPassForeign, Product: "q"},
+		},
+		"too many units, by its own pass": {
+			w.record(t, with(place, func(c *order.Command) { c.Quantity = 1001 })), "",
+			&ledger.Park{Reason: ParkInvalid, Product: "p", OrderID: id},
+		},
+		"too many units, by no pass": {
+			w.record(t, with(place, func(c *order.Command) { c.Quantity, c.Pass = 1001, "x" })), "",
+			&ledger.Park{Reason: ParkPassInvalid, Product: "p"},
+		},
+		"a cancel without a MAC": {
+			w.record(t, with(cancel, func(c *order.Command) { c.MAC = "" })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"a cancel of another order": {
+			w.record(t, with(cancel, func(c *order.Command) { c.OrderID = other.OrderID })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"a cancel by another key": {
+			w.record(t, with(cancel, func(c *order.Command) { c.KeyID = "mac2" })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"an adjust by nothing, signed": {
+			w.record(t, w.signed(t, order.Command{Kind: order.KindAdjust, ID: "a0", Product: "p"})), "",
+			&ledger.Park{Reason: ParkInvalid, Product: "p", CommandID: "a0"},
+		},
+		"a MAC on a place is no pass": {
+			w.record(t, w.signed(t, with(place, func(c *order.Command) { c.Pass = "" }))), "",
+			&ledger.Park{Reason: ParkPassInvalid, Product: "p"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,26 +26,26 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	partition := []string{"partition"}
 	gauge := func(name, help string) prometheus.GaugeOpts {
-		return prometheus.GaugeOpts{Name: "hanjul_intake_" + name, Help: help}
+		return prometheus.GaugeOpts{Name: name, Help: help}
 	}
 	counter := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Name: "hanjul_intake_" + name + "_total", Help: help}
+		return prometheus.CounterOpts{Name: name, Help: help}
 	}
 
 	m := &metrics{
-		lag:         prometheus.NewGaugeVec(gauge("lag_records", "Records of the log that are not handled yet."), partition),
-		progress:    prometheus.NewGaugeVec(gauge("progress_timestamp_seconds", "When a batch was last handled, or nothing was left."), partition),
-		stranded:    prometheus.NewGaugeVec(gauge("stranded", "1 while the position is above the end of the log."), partition),
-		redos:       prometheus.NewCounterVec(counter("redos", "Batches given to the handler again."), partition),
-		fetchErrors: prometheus.NewCounterVec(counter("fetch_errors", "Fetches that failed."), partition),
-		lost:        prometheus.NewCounterVec(counter("lost_records", "Offsets deleted from the log before they were read."), partition),
-		commits:     prometheus.NewCounterVec(counter("commits", "Offset commits, by result: ok, fenced, failed."), []string{"result"}),
-		batches:     prometheus.NewCounter(counter("batches", "Batches handled.")),
-		records:     prometheus.NewCounter(counter("records", "Records handled.")),
-		generations: prometheus.NewCounter(counter("generations", "Generations of the group this member had a part in.")),
-		joinErrors:  prometheus.NewCounter(counter("join_errors", "Failed tries to join the group.")),
-		assigned:    prometheus.NewGauge(gauge("assigned_partitions", "Partitions of this member.")),
-		unassigned:  prometheus.NewGauge(gauge("unassigned_partitions", "Partitions that no member of the group has.")),
+		lag:         prometheus.NewGaugeVec(gauge("hanjul_intake_lag_records", "Records of the log that are not handled yet."), partition),
+		progress:    prometheus.NewGaugeVec(gauge("hanjul_intake_progress_timestamp_seconds", "When a batch was last handled, or nothing was left."), partition),
+		stranded:    prometheus.NewGaugeVec(gauge("hanjul_intake_stranded", "1 while the position is above the end of the log."), partition),
+		redos:       prometheus.NewCounterVec(counter("hanjul_intake_redos_total", "Batches given to the handler again."), partition),
+		fetchErrors: prometheus.NewCounterVec(counter("hanjul_intake_fetch_errors_total", "Fetches that failed."), partition),
+		lost:        prometheus.NewCounterVec(counter("hanjul_intake_lost_records_total", "Offsets deleted from the log before they were read."), partition),
+		commits:     prometheus.NewCounterVec(counter("hanjul_intake_commits_total", "Offset commits, by result: ok, fenced, failed."), []string{"result"}),
+		batches:     prometheus.NewCounter(counter("hanjul_intake_batches_total", "Batches handled.")),
+		records:     prometheus.NewCounter(counter("hanjul_intake_records_total", "Records handled.")),
+		generations: prometheus.NewCounter(counter("hanjul_intake_generations_total", "Generations of the group this member had a part in.")),
+		joinErrors:  prometheus.NewCounter(counter("hanjul_intake_join_errors_total", "Failed tries to join the group.")),
+		assigned:    prometheus.NewGauge(gauge("hanjul_intake_assigned_partitions", "Partitions of this member.")),
+		unassigned:  prometheus.NewGauge(gauge("hanjul_intake_unassigned_partitions", "Partitions that no member of the group has.")),
 	}
 
 	if registerer == nil {
