@@ -22,11 +22,11 @@ func (o *Outbox) MakePartitions(ctx context.Context, from time.Time, days int) (
 	day := from.UTC().Truncate(24 * time.Hour)
 	made := 0
 	for range days {
-		exists, err := o.hasPartition(ctx, day)
+		found, err := o.hasPartition(ctx, day)
 		if err != nil {
 			return made, err
 		}
-		if !exists {
+		if !found {
 			if err := o.makePartition(ctx, day); err != nil {
 				return made, err
 			}
@@ -37,13 +37,17 @@ func (o *Outbox) MakePartitions(ctx context.Context, from time.Time, days int) (
 	return made, nil
 }
 
+// exists asks the catalogue itself: within a transaction that waited for a lock, to_regclass may answer from a cache that has not
+// heard of what others made meanwhile.
+const exists = `SELECT EXISTS (
+SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'outbox'::regclass AND c.relname = $1)`
+
 func (o *Outbox) hasPartition(ctx context.Context, day time.Time) (bool, error) {
-	var exists bool
-	err := o.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, day.Format(dayName)).Scan(&exists)
-	if err != nil {
+	var found bool
+	if err := o.pool.QueryRow(ctx, exists, day.Format(dayName)).Scan(&found); err != nil {
 		return false, fmt.Errorf("look for outbox partition %s: %w", day.Format(dayName), err)
 	}
-	return exists, nil
+	return found, nil
 }
 
 // makePartition builds the table apart and attaches it: unlike CREATE TABLE … PARTITION OF, that need not shut out
@@ -54,8 +58,8 @@ func (o *Outbox) makePartition(ctx context.Context, day time.Time) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, partitionLock); err != nil {
 			return err
 		}
-		var exists bool // Another process may have been first.
-		if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&exists); err != nil || exists {
+		var found bool // Another process may have been first.
+		if err := tx.QueryRow(ctx, exists, name).Scan(&found); err != nil || found {
 			return err
 		}
 		for _, statement := range partitionStatements(name, day, time.Now()) {

@@ -73,7 +73,7 @@ func loadConfig(s *config.Source) Config {
 		Bytes:   s.Int("BATCH_BYTES", 1<<20, 1<<12, 64<<20, "most bytes of commands that are fetched at once"),
 
 		Postgres: postgresURL(s),
-		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; four more are for the relay and for reconciling"),
+		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; five more are for the relay and for reconciling"),
 
 		UserKey: key(s, "KEY_USER", "hashes user ids; kept while a product lives"),
 		Passes:  passKeys(s),
