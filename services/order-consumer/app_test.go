@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/ledger"
+	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/pass"
@@ -304,6 +306,53 @@ func TestApp(t *testing.T) {
 		if !strings.Contains(metrics, name) {
 			t.Errorf("metric %s is missing", name)
 		}
+	}
+}
+
+// Redis is emptied after the verdicts: a process that starts brings statuses back without being asked, one that was asked does so at once.
+func TestAppBringsBackWhatRedisLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	private := localtest.PrivateRedis(t)
+	w.redis.Addrs = []string{private.Addr()}
+	if code, _, stderr := call(t, w.environ(), "topics", "--create"); code != 0 {
+		t.Fatalf("topics: %s", stderr)
+	}
+	const pear = product.ID("pear")
+	c := w.client(t)
+	ledgertest.Product(t, c.books, pear, 5)
+	_, stop := w.start(t)
+	ids := make([]order.ID, 3)
+	for i := range ids {
+		var record kafka.Record
+		ids[i], record = c.place(pear, product.UserID(fmt.Sprintf("user-%d", i)), product.Place(i+1), 1)
+		c.send(record)
+	}
+	for _, id := range ids {
+		c.untilStatus(id, order.StateConfirmed, "")
+	}
+	empty := func() {
+		rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: w.redis.Addrs}))
+		defer func() { _ = rdb.Close() }()
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatalf("empty redis: %v", err)
+		}
+	}
+
+	empty()
+	user := product.HashUser(readKey(t, w.keys.User), "user-0")
+	if err := c.statuses.Want(t.Context(), orderstatus.Wanted{Product: pear, User: user, OrderID: ids[0]}); err != nil {
+		t.Fatalf("want: %v", err)
+	}
+	c.untilStatus(ids[0], order.StateConfirmed, "")
+
+	if err := stop(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	empty()
+	w.start(t)
+	for _, id := range ids {
+		c.untilStatus(id, order.StateConfirmed, "")
 	}
 }
 
