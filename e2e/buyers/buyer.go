@@ -40,6 +40,8 @@ type buyer struct {
 	held        Role // with a pass in hand
 	acted       bool // the role of the pass was played
 	polls       int
+	pass        string // the last one handed out; a client keeps it, and shows it when it asks for its order
+	last        string // the last call and its answer, told when the visit could not be ended
 }
 
 func (b *buyer) queue() string { return "/v1/products/" + string(b.product) + "/queue" }
@@ -58,6 +60,7 @@ func (b *buyer) write(call journal.Call, pass string, quantity int, a answer) {
 		Sent: a.sent, Time: a.read, Product: b.product, Buyer: b.id, Call: call, Status: a.status, State: state,
 		Reason: a.body.Reason, Problem: a.problem(), Place: a.body.Place, Pass: shown, OrderID: a.body.OrderID, Quantity: quantity,
 	})
+	b.last = fmt.Sprintf("%s of %s answered %d %s %s %s", call, b.id, a.status, state, a.problem(), a.body.OrderID)
 	b.tally.with(func(r *Result) {
 		switch {
 		case a.status == 0 && a.err != nil:
@@ -123,7 +126,7 @@ func (b *buyer) visit(ctx context.Context) Outcome {
 			}
 			continue
 		case "ordered":
-			if end := b.verdict(ctx, a.body.OrderID, "", time.Time{}); end != "" {
+			if end := b.verdict(ctx, a.body.OrderID, b.pass, time.Time{}); end != "" {
 				return end
 			}
 			continue
@@ -243,6 +246,7 @@ func (b *buyer) wander(ctx context.Context) Outcome {
 
 // act is what a buyer does with a pass. An empty outcome sends it back to the line's status.
 func (b *buyer) act(ctx context.Context, pass string) Outcome {
+	b.pass = pass
 	if !b.admitted {
 		b.admitted = true
 		b.tally.with(func(r *Result) { r.Admitted++ })

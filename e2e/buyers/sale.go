@@ -55,7 +55,12 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 			if wait(ctx, time.Until(arrival)) {
 				outcome = b.visit(ctx)
 			}
-			t.with(func(r *Result) { r.Outcomes[outcome]++ })
+			t.with(func(r *Result) {
+				r.Outcomes[outcome]++
+				if outcome == Lost && len(r.LastWords) < lastWordsKept {
+					r.LastWords = append(r.LastWords, b.last)
+				}
+			})
 		})
 	}
 	finished := make(chan struct{})
@@ -81,6 +86,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	r.Connections, r.Duration = c.opened.Load(), time.Since(start)
 	return r, nil
 }
+
+// lastWordsKept bounds how many unended visits are told of one by one.
+const lastWordsKept = 10
 
 // wait returns false when ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {

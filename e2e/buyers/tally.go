@@ -40,6 +40,7 @@ type Result struct {
 	Roles                    map[Role]int   // played to the end of the misbehaviour
 	Refusals                 map[string]int // by problem type: the service said no
 	Errors                   map[string]int // no answer, or one that the contract does not have
+	LastWords                []string       // the last calls of some of those who are unaccounted for
 	Connections              int64
 	JoinedWithin             time.Duration // from the first join sent to the last one answered
 	Duration                 time.Duration

@@ -182,6 +182,9 @@ func (r *Report) judge(chaos bool) {
 	if !b.Accounted() || b.Joined != b.Buyers {
 		fault("%d buyers came, %d joined, and %d are unaccounted for", b.Buyers, b.Joined, b.Outcomes[buyers.Lost])
 	}
+	for _, last := range b.LastWords {
+		fault("unaccounted for: %s", last)
+	}
 	for _, role := range buyers.Misbehaviours() {
 		least := max(1, b.Buyers*2/100)
 		// A stock below what the roles of the pass need cannot give each of them its two per cent.
