@@ -37,7 +37,8 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	app := &App{logger: logger}
 
 	books, err := ledger.Open(context.Background(), c.PostgresURL.Reveal(), ledger.Config{
-		Pool: postgres.Config{Name: "admission-scheduler"}, Topics: ledger.Topics{Orders: c.TopicOrders},
+		// The restores at work at a time, the reading of the products, and operators beside them.
+		Pool: postgres.Config{Name: "admission-scheduler", MaxConns: 8}, Topics: ledger.Topics{Orders: c.TopicOrders},
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -91,7 +92,11 @@ func (n *line) round(ctx context.Context) time.Duration {
 	n.failures++
 	n.upkeepAt = time.Time{}
 	n.loop.metrics.runs.WithLabelValues("error").Inc()
-	n.loop.complain(ctx, "line not moved", err, slog.String("product_id", string(n.id)), slog.Int("failures", n.failures))
+	tell := n.loop.complain
+	if errors.Is(err, ledger.ErrLineEnd) {
+		tell = n.loop.alarm // no place is left to give out (F42)
+	}
+	tell(ctx, "line not moved", err, slog.String("product_id", string(n.id)), slog.Int("failures", n.failures))
 	return n.loop.backoff(n.failures)
 }
 

@@ -288,3 +288,21 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 		t.Fatal(diff)
 	}
 }
+
+func TestAFreeSlotIsMeasuredToItsNextGrant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 10, func(s *product.Settings) { s.Rate, s.Burst, s.Capacity = 1000, 100, 1 })
+	s := w.scheduler(nil)
+	w.open()
+	places := w.join(0, 2)
+	until(t, "the capacity holds the second one up", func() bool {
+		return w.view().Active == 1 && s.count(t, "hanjul_admit_runs_total", "capacity") > 0
+	})
+	if n := s.count(t, "hanjul_admit_free_slot_seconds"); n != 0 {
+		t.Fatal(n)
+	}
+	if _, err := w.room.Leave(t.Context(), p, user(0), places[user(0)]); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the second one is admitted, and measured", func() bool { return s.count(t, "hanjul_admit_free_slot_seconds") == 1 })
+}

@@ -121,7 +121,7 @@ func (w *world) scheduler(change func(*admit.Config)) *scheduler {
 	return s
 }
 
-// count is the value of one of the scheduler's counters; labels are values in the order of their names.
+// count is the value of one of the scheduler's counters, or how often its histogram observed; labels are values in the order of their names.
 func (s *scheduler) count(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := s.registry.Gather()
@@ -138,7 +138,7 @@ func (s *scheduler) count(t *testing.T, name string, labels ...string) float64 {
 				got = append(got, label.GetValue())
 			}
 			if reflect.DeepEqual(got, labels) || len(got)+len(labels) == 0 {
-				return m.GetCounter().GetValue()
+				return m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/product"
+	"hanjul/pkg/telemetry"
 )
 
 // Ledger is what the desk asks of the books; ledger.Ledger is it.
@@ -45,7 +46,8 @@ type Config struct {
 // Desk answers the operators' calls. Safe for concurrent use.
 type Desk struct {
 	Config
-	logger *slog.Logger
+	logger  *slog.Logger
+	repeats *telemetry.Repeats
 }
 
 // New makes a desk.
@@ -56,7 +58,7 @@ func New(logger *slog.Logger, c Config) *Desk {
 	if c.Changed == nil {
 		c.Changed = func() {}
 	}
-	return &Desk{Config: c, logger: logger}
+	return &Desk{Config: c, logger: logger, repeats: telemetry.NewRepeats(logger, 30*time.Second)}
 }
 
 // Handler is the whole surface.
@@ -79,7 +81,7 @@ func (d *Desk) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := d.Tokens.Operator(r)
 		if !ok {
-			d.logger.LogAttrs(r.Context(), slog.LevelWarn, "operator call without a token", slog.String("path", r.URL.Path))
+			d.repeats.Warn(r.Context(), "operator call without a token", slog.String("path", r.URL.Path))
 			d.write(w, r, errNoToken)
 			return
 		}
