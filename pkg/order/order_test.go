@@ -46,7 +46,9 @@ func TestDeriveIDIsStableAndDistinct(t *testing.T) {
 			t.Fatal(id, ms, err)
 		}
 		near := []of{
-			{a.p + "x", a.u, a.place}, {a.p, flip(a.u), a.place}, {a.p, a.u, a.place + 1},
+			{a.p + "x", a.u, a.place},
+			{a.p, flip(a.u), a.place},
+			{a.p, a.u, a.place + 1},
 			{a.p, a.u, product.MakePlace(a.place.Inc()%product.IncMax+1, a.place.Low())},
 		}
 		if a != b {
