@@ -8,6 +8,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -47,6 +48,13 @@ type Ledger struct {
 
 // Open makes a ledger on the address. It does not connect: an absent server shows at the first call, as ErrTransient.
 func Open(ctx context.Context, url string, c Config) (*Ledger, error) {
+	// Every statement here is a probe of an index. A plan that was made and kept while a table was small would scan it, for each order of
+	// each batch, until the next analyze: a sale grows a table by orders of magnitude before that.
+	c.Pool.Params = maps.Clone(c.Pool.Params)
+	if c.Pool.Params == nil {
+		c.Pool.Params = map[string]string{}
+	}
+	c.Pool.Params["enable_seqscan"] = "off"
 	pool, err := postgres.Open(ctx, url, c.Pool)
 	if err != nil {
 		return nil, err

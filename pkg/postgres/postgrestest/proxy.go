@@ -73,18 +73,18 @@ func (p *Proxy) accept(ctx context.Context, listener net.Listener, running *sync
 }
 
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
-	defer client.Close()
+	defer shut(client)
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 	if err != nil {
 		return
 	}
-	defer server.Close()
-	stop := context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })
+	defer shut(server)
+	stop := context.AfterFunc(ctx, func() { shut(client); shut(server) })
 	defer stop()
 	var cutting atomic.Bool
 	var answers sync.WaitGroup
 	answers.Go(func() {
-		defer client.Close()
+		defer shut(client)
 		buffer := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buffer)
@@ -97,7 +97,7 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		}
 	})
 	defer answers.Wait()
-	defer server.Close()
+	defer shut(server)
 	p.forward(client, server, &cutting, &answers)
 }
 
@@ -121,6 +121,9 @@ func (p *Proxy) forward(client io.Reader, server io.Writer, cutting *atomic.Bool
 		}
 	}
 }
+
+// shut ends a connection that may be broken already.
+func shut(c net.Conn) { _ = c.Close() }
 
 // String names the proxy in failures.
 func (p *Proxy) String() string { return fmt.Sprintf("proxy that cuts %s", p.cut) }
