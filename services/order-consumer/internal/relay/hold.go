@@ -51,6 +51,9 @@ func (h *holds) lanes(now time.Time) []outbox.Lane {
 	return waiting
 }
 
+// none says that no lane has failed since its last success.
+func (h *holds) none() bool { return len(h.of) == 0 }
+
 // stuck counts the lanes whose first row Kafka refuses.
 func (h *holds) stuck() int {
 	n := 0

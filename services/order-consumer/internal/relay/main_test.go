@@ -79,7 +79,7 @@ type one struct {
 
 // quick is a configuration in which nothing waits long.
 func quick() relay.Config {
-	return relay.Config{Idle: 5 * time.Millisecond, StandBy: 5 * time.Millisecond, Days: 1}
+	return relay.Config{Idle: 5 * time.Millisecond, StandBy: 5 * time.Millisecond, Days: 1, Grace: 500 * time.Millisecond}
 }
 
 func (s *stage) relay(config relay.Config, producer relay.Producer) *one {

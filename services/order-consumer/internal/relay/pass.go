@@ -13,10 +13,20 @@ import (
 // markWithin bounds the marking of a pass that was asked to stop; with Grace it must fit into the time to stop.
 const markWithin = 2 * time.Second
 
-// pass claims what waits, publishes it and marks what was acknowledged. It returns how many rows it marked. An error means that
-// the ownership is gone, or in doubt.
-func (r *Relay) pass(ctx context.Context, owner *outbox.Owner, polled bool) (int, error) {
-	rows, err := owner.Claim(ctx, r.config.Batch, r.holds.lanes(time.Now()))
+// patience is how long a pass waits for its answers before it goes on with other lanes.
+const patience = 100 * time.Millisecond
+
+// batchesOnTheirWay bounds what partitions that do not answer may hold up, in batches.
+const batchesOnTheirWay = 4
+
+// pass claims what waits, outside the lanes that are held or on their way, hands it over, and notes what was answered meanwhile. It
+// returns how many rows it claimed. An error means that the ownership is gone, or in doubt.
+func (r *Relay) pass(ctx context.Context, owner *outbox.Owner, f *flight, polled bool) (int, error) {
+	except := r.holds.lanes(time.Now())
+	for lane := range f.lanes {
+		except = append(except, lane)
+	}
+	rows, err := owner.Claim(ctx, r.config.Batch, except)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -27,32 +37,45 @@ func (r *Relay) pass(ctx context.Context, owner *outbox.Owner, polled bool) (int
 	if err := r.step("claimed"); err != nil {
 		return 0, err
 	}
+	landed := f.collect(f.launch(rows), patience, batchesOnTheirWay*r.config.Batch)
+	return len(rows), r.note(ctx, owner, landed)
+}
 
-	records := make([]kafka.Record, len(rows))
-	for i, row := range rows {
-		records[i] = record(row)
+// note marks what was acknowledged.
+func (r *Relay) note(ctx context.Context, owner *outbox.Owner, landed []landing) error {
+	if len(landed) == 0 {
+		return nil
 	}
-	results := r.producer.Produce(ctx, records)
-	acked := time.Now()
-	published := r.sort(ctx, rows, results, acked)
+	var published []outbox.Row
+	for _, l := range landed {
+		published = append(published, r.acknowledged(ctx, l)...)
+	}
+	stuck := r.holds.stuck()
+	r.metrics.stuck.Set(float64(stuck))
+	if stuck == 0 {
+		r.repeats.Over(ctx, "outbox row refused")
+	}
+	if r.holds.none() {
+		r.repeats.Over(ctx, "outbox row not acknowledged")
+	}
 	if err := r.step("produced"); err != nil {
-		return 0, err
+		return err
 	}
-
 	// Also when ctx ended meanwhile: what is acknowledged and not marked is published twice.
 	marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), markWithin)
 	defer cancel()
-	n, err := owner.Mark(marking, published)
-	if err != nil {
-		return n, err
+	if _, err := owner.Mark(marking, published); err != nil {
+		return err
 	}
-	for _, row := range published {
-		r.metrics.published.WithLabelValues(kind(row)).Inc()
-		if row.IsEvent() {
-			r.metrics.latency.Observe(max(0, acked.Sub(row.CreatedAt).Seconds()))
+	for _, l := range landed {
+		for _, row := range l.rows[:l.good()] {
+			r.metrics.published.WithLabelValues(kind(row)).Inc()
+			if row.IsEvent() {
+				r.metrics.latency.Observe(max(0, l.at.Sub(row.CreatedAt).Seconds()))
+			}
 		}
 	}
-	return n, r.step("marked")
+	return r.step("marked")
 }
 
 func (r *Relay) step(name string) error {
@@ -62,33 +85,18 @@ func (r *Relay) step(name string) error {
 	return nil
 }
 
-// sort returns the rows that count as published: of each lane those before its first that was not acknowledged. A lane with
+// acknowledged returns the rows of a lane that count as published: those before its first that was not acknowledged. A lane with
 // such a row is held for a while, and only it.
-func (r *Relay) sort(ctx context.Context, rows []outbox.Row, results []kafka.Result, now time.Time) []outbox.Row {
-	published := make([]outbox.Row, 0, len(rows))
-	failed := make(map[outbox.Lane]bool)
-	for i, row := range rows {
-		lane, result := row.Lane(), results[i]
-		switch {
-		case failed[lane]:
-		case result.Outcome == kafka.Accepted:
-			published = append(published, row)
-			r.holds.release(lane)
-		default:
-			failed[lane] = true
-			r.holds.hold(lane, result.Outcome == kafka.Refused, now)
-			r.report(ctx, row, result)
-		}
+func (r *Relay) acknowledged(ctx context.Context, l landing) []outbox.Row {
+	n := l.good()
+	if n > 0 {
+		r.holds.release(l.lane)
 	}
-	stuck := r.holds.stuck()
-	r.metrics.stuck.Set(float64(stuck))
-	if stuck == 0 {
-		r.repeats.Over(ctx, "outbox row refused")
+	if n < len(l.rows) {
+		r.holds.hold(l.lane, l.results[n].Outcome == kafka.Refused, time.Now())
+		r.report(ctx, l.rows[n], l.results[n])
 	}
-	if len(failed) == 0 {
-		r.repeats.Over(ctx, "outbox row not acknowledged")
-	}
-	return published
+	return l.rows[:n]
 }
 
 // report says that a row failed. One that Kafka refuses will be refused again: its lane stands until somebody acts.

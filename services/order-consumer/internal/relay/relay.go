@@ -160,36 +160,48 @@ func (r *Relay) own(ctx context.Context, owner *outbox.Owner) error {
 	return err
 }
 
-// rounds makes pass after pass, and pauses where one found nothing.
+// rounds makes pass after pass, and pauses where one found nothing. Once ctx ended it makes the last ones.
 func (r *Relay) rounds(ctx, work context.Context, owner *outbox.Owner) error {
+	f := newFlight(work, r.producer)
+	defer f.abandon()
 	polled := true
 	for {
-		n, err := r.pass(work, owner, polled)
+		n, err := r.pass(work, owner, f, polled)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
 			continue
 		}
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // asked to stop, and this pass is done
+		var landed []landing
+		switch {
+		case ctx.Err() == nil:
+			landed, polled = r.rest(ctx, f)
+		case len(f.lanes) > 0:
+			landed = f.drain()
+		default:
+			return nil
 		}
-		polled = r.rest(ctx)
+		if err := r.note(work, owner, landed); err != nil {
+			return err
+		}
 	}
 }
 
-// rest waits for a hint, the end of a hold or the next look; it says whether nobody hinted.
-func (r *Relay) rest(ctx context.Context) (polled bool) {
+// rest waits for a late answer, a hint, the end of a hold or the next look; polled says that it was the latter.
+func (r *Relay) rest(ctx context.Context, f *flight) (landed []landing, polled bool) {
 	timer := time.NewTimer(r.holds.rest(r.config.Idle, time.Now()))
 	defer timer.Stop()
 	select {
+	case l := <-f.landings:
+		return []landing{f.land(l)}, false
 	case <-r.wake:
 		r.pause(ctx, r.config.Debounce)
-		return false
+		return nil, false
 	case <-timer.C:
-		return true
+		return nil, true
 	case <-ctx.Done():
-		return true
+		return nil, true
 	}
 }
 

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -160,6 +161,55 @@ func TestRelayHoldsOnlyTheLaneThatFails(t *testing.T) {
 	s.untilPublished()
 	s.until("counted", func() bool { return r.value(t, "hanjul_relay_stuck_lanes") == 0 })
 	s.inOrder(map[product.ID]int64{"apple": 2, "pear": 3})
+}
+
+// stalling is a producer to which some keys' partitions do not answer until they are let go.
+type stalling struct {
+	*kafka.Producer
+	open map[string]chan struct{} // by key
+}
+
+func (p *stalling) Produce(ctx context.Context, records []kafka.Record) []kafka.Result {
+	if open, stalled := p.open[string(records[0].Key)]; stalled {
+		select {
+		case <-open:
+		case <-ctx.Done():
+			return make([]kafka.Result, len(records)) // All unknown.
+		}
+	}
+	return p.Producer.Produce(ctx, records)
+}
+
+// A partition that does not answer holds up its own products, not the others.
+func TestRelayGoesOnWithoutAPartitionThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	open := make(chan struct{})
+	stall := &stalling{s.producer, map[string]chan struct{}{"apple": open, "fig": open, "kiwi": make(chan struct{})}}
+	config := quick()
+	config.Batch = 4
+	r := s.start(config, stall)
+	for seq := range int64(10) {
+		s.Insert(event("apple", seq+1), event("fig", seq+1), event("pear", seq+1))
+	}
+	s.until("the others published", func() bool { return s.Unpublished() == 20 })
+	s.Insert(event("pear", 11))
+	s.until("and again", func() bool { return s.Unpublished() == 20 })
+	close(open)
+	s.untilPublished()
+	if repeats := s.inOrder(map[product.ID]int64{"apple": 10, "fig": 10, "pear": 11}); repeats != 0 {
+		t.Errorf("%d repeats, want 0", repeats)
+	}
+
+	// One that never answers is left behind at the end, after the grace.
+	s.Insert(event("kiwi", 1), event("pear", 12))
+	s.until("the other published", func() bool { return s.Unpublished() == 1 })
+	if err := r.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if left := s.Unpublished(); left != 1 {
+		t.Errorf("%d rows left, want 1", left)
+	}
 }
 
 // inOrder checks I9: first occurrences by seq without a gap, repeats with the same id.
