@@ -49,7 +49,7 @@ func quick(more map[string]string) map[string]string {
 
 // settings are a product's in tests.
 func settings() sale.Settings {
-	return sale.Settings{Rate: 60, Burst: 6, Capacity: 60, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second}
+	return sale.Settings{Rate: 60, Burst: 6, Capacity: 20, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second}
 }
 
 // start runs the binaries on servers of their own, since sales empty Redis, and stops them with the test. What they logged is shown when the test failed.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"hanjul/deploy/local"
-	"hanjul/deploy/local/localtest"
 	"hanjul/e2e/sale"
 	"hanjul/pkg/product"
 )
@@ -61,8 +60,7 @@ func TestSaleSurvivesKills(t *testing.T) {
 
 // TestSaleSurvivesEmptiedRedis does the same and takes everything from Redis in mid-sale. The audit says what began anew.
 func TestSaleSurvivesEmptiedRedis(t *testing.T) {
-	redis := localtest.PrivateRedis(t)
-	stack := start(t, map[string]string{"HANJUL_REDIS_ADDRS": redis.Addr()}, 2)
+	stack := start(t, nil, 2)
 	report := hold(t, stack, "emptied", 300, 100, true, true)
 	if len(report.Struck) != 4 {
 		t.Fatalf("struck %v, want one of each binary and Redis", report.Struck)

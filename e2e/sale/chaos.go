@@ -53,12 +53,13 @@ func newChaos(ctx context.Context, seed uint64, size int, stock int, victims []V
 			n := max(1, int((0.2+0.6*rng.Float64())*float64(size)))
 			moment, due = fmt.Sprintf("%d had joined", n), func(r buyers.Result) bool { return r.Joined >= n }
 		}
+		pause := time.Duration(200+rng.IntN(800)) * time.Millisecond
 		c.blows = append(c.blows, blow{"SIGKILL to " + v.Name() + " when " + moment, due, func(ctx context.Context) error {
 			if err := v.Signal(syscall.SIGKILL); err != nil {
 				return fmt.Errorf("kill %s: %w", v.Name(), err)
 			}
 			_ = v.Wait() // it was killed, and says so
-			sleep(ctx, time.Duration(200+rng.IntN(800))*time.Millisecond)
+			sleep(ctx, pause)
 			if err := v.Restart(ctx); err != nil {
 				return fmt.Errorf("start %s again: %w", v.Name(), err)
 			}
