@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
@@ -134,13 +132,13 @@ func (c *court) judge(i int, in Input) Verdict {
 	}
 	if concernsOrder(cmd.Kind) {
 		if row, found := c.orders[cmd.OrderID]; found && row.Product != cmd.Product {
-			return c.park(i, Park{Reason: ParkForeign, Product: cmd.Product})
+			return c.foreign(i, cmd)
 		}
 	}
 	if known, found := c.known(cmd); found {
 		return known
 	}
-	if cmd.Kind == order.KindPlace && c.parkedO[cmd.OrderID] || cmd.Kind != order.KindPlace && c.parkedC[cmd.ID] {
+	if c.parked(cmd) {
 		return Verdict{Outcome: StillParked, Kind: cmd.Kind, Product: cmd.Product}
 	}
 	if _, found := c.shelves[cmd.Product]; !found {
@@ -327,68 +325,9 @@ func (c *court) answer(cmd order.Command, result string, seq int64, about *Order
 	return Verdict{Outcome: Judged, Kind: cmd.Kind, Product: cmd.Product, Order: about, Command: &row}
 }
 
-// parkUnlessKnown parks a record that the caller could not let through; a copy of what was judged or parked before changes nothing.
-func (c *court) parkUnlessKnown(i int, p Park) Verdict {
-	if row, found := c.orders[p.OrderID]; found && p.OrderID != "" {
-		return Verdict{Outcome: Known, Kind: order.KindPlace, Product: row.Product, Order: &row}
-	}
-	if row, found := c.commands[p.CommandID]; found && p.CommandID != "" {
-		return Verdict{Outcome: Known, Kind: row.Kind, Product: row.Product, Command: &row}
-	}
-	if p.OrderID != "" && c.parkedO[p.OrderID] || p.CommandID != "" && c.parkedC[p.CommandID] {
-		return Verdict{Outcome: StillParked, Product: p.Product}
-	}
-	return c.park(i, p)
-}
-
-func (c *court) park(i int, p Park) Verdict {
-	if p.OrderID != "" {
-		c.parkedO[p.OrderID] = true
-	}
-	if p.CommandID != "" {
-		c.parkedC[p.CommandID] = true
-	}
-	c.letters = append(c.letters, letter{i, p})
-	return Verdict{Outcome: Parked, Product: p.Product, Park: p.Reason}
-}
-
-// under parks a verified command under its own id.
-func under(cmd order.Command, reason string) Park {
-	if cmd.Kind == order.KindPlace {
-		return Park{Reason: reason, Product: cmd.Product, OrderID: cmd.OrderID}
-	}
-	return Park{Reason: reason, Product: cmd.Product, CommandID: cmd.ID}
-}
-
-// usable drops ids that the ledger could not keep: such a record is parked without one.
-func (p Park) usable() Park {
-	if _, err := order.ParseID(string(p.OrderID)); err != nil {
-		p.OrderID = ""
-	}
-	if len(p.CommandID) > 128 || !storable(p.CommandID) {
-		p.CommandID = ""
-	}
-	if _, err := product.ParseID(string(p.Product)); err != nil {
-		p.Product = ""
-	}
-	return p
-}
-
 func concernsOrder(k order.Kind) bool {
 	return k == order.KindPlace || k == order.KindCancel || k == order.KindVoid
 }
-
-// unstorable finds a text that Postgres cannot hold, before the transaction would fail on it and hold up everything behind: a zero
-// byte, or bytes that are no UTF-8. named says that the command's own id can be held.
-func unstorable(cmd order.Command) (reason string, named bool) {
-	named = storable(cmd.ID)
-	if named && storable(cmd.IdempotencyKey) && storable(string(cmd.User)) {
-		return "", true
-	}
-	return ParkUnstorable, named
-}
-
-func storable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // printable keeps a trace context that is plain ASCII; a broken one is no reason to hold an order back.
 func printable(traceparent string) string {
