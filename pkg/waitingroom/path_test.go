@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"hanjul/pkg/order"
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
 )
@@ -47,7 +48,20 @@ func TestRoomPath(t *testing.T) {
 		t.Fatalf("ordering: %+v", o)
 	}
 	b.balance()
+	intents := func(want bool) {
+		t.Helper()
+		other := b.id(user(2), s.Place)
+		one, err := b.room.HasIntent(b.ctx, b.product, request.OrderID)
+		b.check(err)
+		bound, err := b.room.Bound(b.ctx, b.product, []order.ID{request.OrderID, other})
+		b.check(err)
+		if one != want || bound[request.OrderID] != want || bound[other] {
+			t.Fatalf("intents: %v, %v, expected %v", one, bound, want)
+		}
+	}
+	intents(true)
 	b.check(b.counter.Settle(b.ctx, b.product, 8, 1, false, []stock.Judged{{OrderID: request.OrderID, User: user(1), Place: s.Place}}))
+	intents(false)
 	o := b.status(user(1))
 	if o.State != waitingroom.Ordered || o.OrderID != request.OrderID || o.Product.Held != 0 || o.Product.Base != 8 || o.Product.Seq != 1 {
 		t.Fatalf("ordered: %+v", o)

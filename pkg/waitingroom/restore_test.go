@@ -199,6 +199,9 @@ func TestCatalogue(t *testing.T) {
 	if _, err := b.room.InCatalogue(b.ctx, "p1"); !errors.Is(err, waitingroom.ErrNoCatalogue) {
 		t.Fatalf("without a catalogue: %v", err)
 	}
+	if _, err := b.room.Products(b.ctx); !errors.Is(err, waitingroom.ErrNoCatalogue) {
+		t.Fatalf("without a catalogue: %v", err)
+	}
 	for range 2 {
 		b.check(b.room.PutCatalogue(b.ctx, []product.ID{"p1", "p2"}))
 	}
@@ -207,7 +210,12 @@ func TestCatalogue(t *testing.T) {
 			t.Fatalf("%s: %v, %v", id, known, err)
 		}
 	}
-	b.check(b.room.PutCatalogue(b.ctx, nil))
+	b.check(b.room.PutCatalogue(b.ctx, nil)) // ids are never removed
+	all, err := b.room.Products(b.ctx)
+	b.check(err)
+	if len(all) != 2 || all[0] == all[1] {
+		t.Fatalf("products: %v", all)
+	}
 }
 
 // A server that was restarted says so until the line is advanced; nothing it had acknowledged is gone.
