@@ -112,6 +112,49 @@ func TestRoomBindOutcomes(t *testing.T) {
 			b.check(b.counterForget())
 			return b.request(user(1), s.Place, 1)
 		}, waitingroom.BindBusy, ""},
+		"CalledBeforeALoss": {func(b *bundle) waitingroom.BindRequest {
+			s := b.admitted(1)
+			b.check(b.room.Forget(b.ctx, b.product))
+			b.restore(settings(), 2, s.Place, 1)
+			b.ticket(1, s.Place, waitingroom.Called)
+			return b.request(user(1), s.Place, 1)
+		}, waitingroom.BindBound, ""},
+		"WaitingAgainAfterALoss": {func(b *bundle) waitingroom.BindRequest {
+			s := b.admitted(1)
+			b.check(b.room.Forget(b.ctx, b.product))
+			b.restore(settings(), 2, 0, 1) // the front was not persisted yet
+			b.ticket(1, s.Place, waitingroom.Waiting)
+			return b.request(user(1), s.Place, 1)
+		}, waitingroom.BindBound, ""},
+		"AwayAgainAfterALoss": {func(b *bundle) waitingroom.BindRequest {
+			s := b.admitted(1)
+			b.check(b.room.Forget(b.ctx, b.product))
+			b.restore(settings(), 2, 0, 1)
+			b.ticket(1, s.Place, waitingroom.Waiting)
+			b.check(b.room.SendAway(b.ctx, b.product, user(1)))
+			return b.request(user(1), s.Place, 1)
+		}, waitingroom.BindBound, ""},
+		"JoinedAnewAfterALoss": {func(b *bundle) waitingroom.BindRequest {
+			s := b.admitted(1)
+			b.check(b.room.Forget(b.ctx, b.product))
+			b.restore(settings(), 2, s.Place, 1)
+			b.join(user(1))
+			return b.request(user(1), s.Place, 1)
+		}, waitingroom.BindBound, ""},
+		"AdmittedAnewAfterALoss": {func(b *bundle) waitingroom.BindRequest {
+			s := b.admitted(1)
+			b.check(b.room.Forget(b.ctx, b.product))
+			b.open(settings(), 2, 10)
+			b.admitted(1)
+			return b.request(user(1), s.Place, 1)
+		}, waitingroom.BindUnknown, waitingroom.ReasonSuperseded},
+		"RolledBack": {func(b *bundle) waitingroom.BindRequest {
+			b.join(user(1))
+			return b.request(user(1), product.MakePlace(1, 1<<42), 1) // a failover lost the later place and its admission
+		}, waitingroom.BindBound, ""},
+		"SoldOutForTheForgotten": {func(b *bundle) waitingroom.BindRequest {
+			return b.request(user(1), product.MakePlace(1, 1<<42), 11)
+		}, waitingroom.BindSoldOut, ""},
 		"UnknownBeforeALoss": {func(b *bundle) waitingroom.BindRequest {
 			s := b.admitted(1)
 			b.check(b.room.Forget(b.ctx, b.product))
@@ -132,8 +175,14 @@ func TestRoomBindOutcomes(t *testing.T) {
 					t.Fatalf("bind: %+v, expected %s %s", got, c.outcome, c.reason)
 				}
 			}
-			if c.outcome != waitingroom.BindClosed {
-				b.balance()
+			if c.outcome == waitingroom.BindClosed {
+				return
+			}
+			b.balance()
+			m, err := b.room.Membership(b.ctx, b.product, user(1))
+			b.check(err)
+			if m.Sets > 1 || (m.Record == waitingroom.Ordering) != (c.outcome == waitingroom.BindBound || c.outcome == waitingroom.BindConflict) {
+				t.Fatalf("after %s: %+v", c.outcome, m)
 			}
 		})
 	}
@@ -150,6 +199,16 @@ func (b *bundle) put(change func(*product.Settings)) {
 	b.check(err)
 	if !applied {
 		b.t.Fatal("settings were not taken")
+	}
+}
+
+// ticket shows the user's ticket.
+func (b *bundle) ticket(n int, place product.Place, want waitingroom.State) {
+	b.t.Helper()
+	s, err := b.room.Status(b.ctx, b.product, user(n), &waitingroom.TicketClaim{Place: place, OrderID: b.id(user(n), place)})
+	b.check(err)
+	if s.State != want || s.Place != place {
+		b.t.Fatalf("ticket: %+v, expected %s", s, want)
 	}
 }
 

@@ -73,3 +73,34 @@ func (r *Room) SendAway(ctx context.Context, p product.ID, u product.UserHash) e
 func (r *Room) ReleaseClaim(ctx context.Context, p product.ID) error {
 	return r.rdb.Del(ctx, r.keys.Product(p).Restoring).Err()
 }
+
+// StaleEnds are users whose record has ended and is not in whot, from which it will be forgotten, or the reverse.
+func (r *Room) StaleEnds(ctx context.Context, p product.ID) ([]string, error) {
+	k := r.keys.Product(p)
+	records, err := r.rdb.HGetAll(ctx, k.Who).Result()
+	if err != nil {
+		return nil, err
+	}
+	ends, err := r.rdb.ZRange(ctx, k.WhoT, 0, -1).Result()
+	if err != nil {
+		return nil, err
+	}
+	var stale []string
+	listed := map[string]bool{}
+	for _, u := range ends {
+		listed[u] = true
+		if records[u] == "" {
+			stale = append(stale, u)
+		}
+	}
+	for u, text := range records {
+		record, err := decodeWho(text)
+		if err != nil {
+			return nil, err
+		}
+		if ended := record.State != Active && record.State != Ordering; ended != listed[u] {
+			stale = append(stale, u)
+		}
+	}
+	return stale, nil
+}

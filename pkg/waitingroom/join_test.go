@@ -193,6 +193,11 @@ func TestRoomTickets(t *testing.T) {
 		t.Fatalf("free to join at the back: %+v", s)
 	}
 	b.balance()
+	// Judged since the loss, by a command without a place: no turn is left to wait for, although the front lags behind.
+	judged := product.MakePlace(1, 1<<42)
+	b.check(b.counter.Settle(b.ctx, b.product, 9, 1, false, []stock.Judged{{OrderID: b.id(user(5), judged), User: user(5)}}))
+	b.ticket(5, judged, waitingroom.Called)
+	b.balance()
 	// A banned user's ticket brings nothing back.
 	b.check(b.room.Ban(b.ctx, b.product, user(4), time.Now().Add(time.Hour).UnixMilli()))
 	s, err = b.room.Status(b.ctx, b.product, user(4), claim(4, anew))
@@ -215,6 +220,20 @@ func TestRoomTicketRaisesTheCounter(t *testing.T) {
 	}
 	if next := b.join(user(2)); next.Place != ahead+1 {
 		t.Fatalf("next place %d, expected %d", next.Place, ahead+1)
+	}
+	// What the slot still remembers of the user, of a lower place, gives way.
+	b.check(errorOf(b.room.Leave(b.ctx, b.product, user(2), ahead+1)))
+	b.ticket(2, ahead+5, waitingroom.Waiting)
+	b.balance()
+	b.check(errorOf(b.room.Leave(b.ctx, b.product, user(2), ahead+5)))
+	s, err = b.room.Join(b.ctx, b.product, user(2), &waitingroom.TicketClaim{Place: ahead + 9, OrderID: b.id(user(2), ahead+9)})
+	b.check(err)
+	if s.Created || s.Place != ahead+9 {
+		t.Fatalf("ticket of a higher place: %+v", s)
+	}
+	b.balance()
+	if next := b.join(user(3)); next.Place != ahead+10 {
+		t.Fatalf("next place %d, expected %d", next.Place, ahead+10)
 	}
 }
 

@@ -183,4 +183,15 @@ func (b *bundle) balance() {
 	if began != live+k.Tally.Ended() {
 		b.t.Fatalf("began %d, live %d, ended %d (I6, I10): %+v", began, live, k.Tally.Ended(), k)
 	}
+	b.ends()
+}
+
+// ends checks that exactly the ended records will be forgotten.
+func (b *bundle) ends() {
+	b.t.Helper()
+	stale, err := b.room.StaleEnds(b.ctx, b.product)
+	b.check(err)
+	if len(stale) > 0 {
+		b.t.Fatalf("ended and not to be forgotten, or the reverse: %v", stale)
+	}
 }

@@ -1,0 +1,91 @@
+package waitingroom_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"hanjul/pkg/product"
+	"hanjul/pkg/waitingroom"
+)
+
+// The moves of a life that lose a slot and bring it back.
+
+func (l *life) begin() string {
+	l.nonce++
+	return "nonce" + strconv.Itoa(l.nonce)
+}
+
+func (l *life) restore(rt *rapid.T) {
+	nonce := l.begin()
+	err := l.room.RestoreBegin(l.ctx, l.product, nonce)
+	if l.m.present {
+		l.want(errors.Is(err, waitingroom.ErrOpen), "restore of an open slot: %v", err)
+		return
+	}
+	l.check(err)
+	ghost := rapid.IntRange(0, 1).Draw(rt, "ghost")
+	l.inc++
+	s := l.settings(product.Open)
+	for range 2 {
+		l.check(l.room.RestoreCommit(l.ctx, l.product, nonce, s, l.inc, l.front, ghost))
+	}
+	l.m.present, l.m.sale, l.m.inc, l.m.ghost = true, product.Open, l.inc, ghost
+	l.m.front = max(l.m.front, l.front)
+}
+
+// empty loses the slot. The ledger's front may lag behind by what was admitted last.
+func (l *life) empty(rt *rapid.T) {
+	if rapid.Bool().Draw(rt, "front persisted") {
+		l.front = max(l.front, l.m.front)
+	}
+	l.check(l.room.Forget(l.ctx, l.product))
+	l.m = newModel()
+	if rapid.IntRange(0, 3).Draw(rt, "restored at once") > 0 {
+		l.restore(rt)
+	}
+}
+
+// copy replicates to the node that a failover will promote.
+func (l *life) copy(*rapid.T) {
+	l.copied = map[string]string{}
+	keys, err := l.rdb.Keys(l.ctx, l.keys.Prefix+"{"+string(l.product)+"}:*").Result()
+	l.check(err)
+	for _, key := range keys {
+		if strings.HasSuffix(key, ":restoring") {
+			continue
+		}
+		l.copied[key], err = l.rdb.Dump(l.ctx, key).Result()
+		l.check(err)
+	}
+	l.replica = l.m.clone()
+}
+
+// failover rolls the slot back to the copy: one earlier moment of all its keys (U11).
+func (l *life) failover(rt *rapid.T) {
+	if rapid.Bool().Draw(rt, "front persisted") {
+		l.front = max(l.front, l.m.front)
+	}
+	l.check(l.room.Forget(l.ctx, l.product))
+	for key, value := range l.copied {
+		l.check(l.rdb.Restore(l.ctx, key, 0, value).Err())
+	}
+	l.m = l.replica.clone()
+}
+
+func (l *life) advance(*rapid.T) {
+	nonce := l.begin()
+	err := l.room.AdvanceBegin(l.ctx, l.product, nonce)
+	if !l.m.present {
+		l.want(errors.Is(err, waitingroom.ErrNotReady), "advance of an absent slot: %v", err)
+		return
+	}
+	l.check(err)
+	l.inc++
+	for range 2 {
+		l.check(l.room.Advance(l.ctx, l.product, nonce, l.inc, l.front))
+	}
+	l.m.inc, l.m.front = l.inc, max(l.m.front, l.front)
+}
