@@ -37,14 +37,10 @@ var built = sync.OnceValues(func() (string, error) {
 })
 
 // quick is a sale's cadence and consumer settings for tests: shorter than the demo's, so that a hundred buyers take seconds.
-func quick(more map[string]string) map[string]string {
-	env := map[string]string{
+func quick() map[string]string {
+	return map[string]string{
 		"HANJUL_API_POLL_NEAR": "200ms", "HANJUL_API_POLL_MID": "400ms", "HANJUL_API_POLL_FAR": "400ms", "HANJUL_CONSUMER_VOID_GRACE": "5s",
 	}
-	for name, value := range more {
-		env[name] = value
-	}
-	return env
 }
 
 // settings are a product's in tests.
@@ -52,25 +48,35 @@ func settings() sale.Settings {
 	return sale.Settings{Rate: 60, Burst: 6, Capacity: 20, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second}
 }
 
-// start runs the binaries on servers of their own, since sales empty Redis, and stops them with the test. What they logged is shown when the test failed.
-func start(t *testing.T, env map[string]string, perService int) *local.Stack {
+// start runs the binaries on servers of the test's own, since sales kill and empty them, and stops all of it with the test.
+func start(t *testing.T, perService int) *local.Stack {
 	t.Helper()
-	dir := t.TempDir()
-	stack, err := local.StartStack(t.Context(), local.StackOptions{
-		DataDir: dir, Private: true, BinDir: binaries(t), PerService: perService, Env: quick(env), Log: t.Output(),
-	})
+	return startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: perService})
+}
+
+// startIn is start with a folder, and perhaps with state that survives. What was logged is shown when the test failed.
+func startIn(t *testing.T, options local.StackOptions) *local.Stack {
+	t.Helper()
+	options.Private, options.BinDir, options.Env, options.Log = true, binaries(t), quick(), t.Output()
+	stack, err := local.StartStack(t.Context(), options)
 	localtest.Need(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := stack.Stop(ctx); err != nil {
-			t.Errorf("stop the stack: %v", err)
-		}
+		stop(t, stack)
 		if t.Failed() {
-			showLogs(t, filepath.Join(dir, "logs"))
+			showLogs(t, filepath.Join(options.DataDir, "logs"))
 		}
 	})
 	return stack
+}
+
+// stop may be called before the test's own end.
+func stop(t *testing.T, stack *local.Stack) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := stack.Stop(ctx); err != nil {
+		t.Errorf("stop the stack: %v", err)
+	}
 }
 
 // showLogs prints the end of each log.

@@ -18,7 +18,7 @@ func TestReadmeLines(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		localtest.Need(t, err)
 	}
-	stack := start(t, nil, 1)
+	stack := start(t, 1)
 	target, err := sale.Of(stack, false)
 	if err != nil {
 		t.Fatal(err)

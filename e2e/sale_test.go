@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
 	"hanjul/e2e/sale"
 	"hanjul/pkg/product"
 )
@@ -37,21 +38,23 @@ func hold(t *testing.T, stack *local.Stack, id product.ID, buyers, stock int, ch
 	return report
 }
 
-// TestKafkaSale is the main job on whichever Kafka the suite was given: joins, admissions, orders, verdicts, events, audit.
+// TestKafkaSale is the main job on whichever Kafka the suite was given: joins, admissions, orders, verdicts, events, audit. Then
+// everything is stopped and started again on the same data, a second product is sold, and the first one's books are still right.
 func TestKafkaSale(t *testing.T) {
-	stack := start(t, nil, 2)
+	options := local.StackOptions{DataDir: localtest.Dir(t), Persist: true, PerService: 2}
+	stack := startIn(t, options)
 	first := hold(t, stack, "first", 120, 40, false, false)
-	// A second sale beside the first leaves the first one's books right.
+	stop(t, stack)
+	stack = startIn(t, options)
 	hold(t, stack, "second", 60, 20, false, false)
-	again := auditOf(t, stack, "first", first.Journal)
-	if !strings.HasSuffix(again, "audit: ok\n") {
-		t.Fatalf("after the second sale the first one's books are wrong:\n%s", again)
+	if again := auditOf(t, stack, "first", first.Journal); !strings.HasSuffix(again, "audit: ok\n") {
+		t.Fatalf("after a restart and a second sale the first one's books are wrong:\n%s", again)
 	}
 }
 
 // TestSaleSurvivesKills sends SIGKILL to one of each binary at seeded moments and starts it again.
 func TestSaleSurvivesKills(t *testing.T) {
-	stack := start(t, nil, 2)
+	stack := start(t, 2)
 	report := hold(t, stack, "killed", 300, 100, true, false)
 	if len(report.Struck) != 3 {
 		t.Fatalf("struck %v, want one of each binary", report.Struck)
@@ -60,7 +63,7 @@ func TestSaleSurvivesKills(t *testing.T) {
 
 // TestSaleSurvivesEmptiedRedis does the same and takes everything from Redis in mid-sale. The audit says what began anew.
 func TestSaleSurvivesEmptiedRedis(t *testing.T) {
-	stack := start(t, nil, 2)
+	stack := start(t, 2)
 	report := hold(t, stack, "emptied", 300, 100, true, true)
 	if len(report.Struck) != 4 {
 		t.Fatalf("struck %v, want one of each binary and Redis", report.Struck)
@@ -72,7 +75,7 @@ func TestSaleSurvivesEmptiedRedis(t *testing.T) {
 
 // TestSaleWithoutUnits sells nothing to everyone and says so.
 func TestSaleWithoutUnits(t *testing.T) {
-	stack := start(t, nil, 1)
+	stack := start(t, 1)
 	target, err := sale.Of(stack, false)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +93,7 @@ func TestSaleWithoutUnits(t *testing.T) {
 
 // TestSaleOfTheLastUnit is stock 1 with a crowd: exactly one is confirmed.
 func TestSaleOfTheLastUnit(t *testing.T) {
-	stack := start(t, nil, 1)
+	stack := start(t, 1)
 	target, err := sale.Of(stack, false)
 	if err != nil {
 		t.Fatal(err)
