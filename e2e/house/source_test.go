@@ -1,9 +1,11 @@
 package house
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,4 +92,18 @@ func importPath(file *ast.File, name string) string {
 		}
 	}
 	return ""
+}
+
+// TestFilesAreShort wants fewer than 400 lines in a file: beyond that there is a second duty inside. Tests are left out.
+func TestFilesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, f := range source(t) {
+		text, err := os.ReadFile(f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines >= 400 {
+			t.Errorf("%s has %d lines", f.path, lines)
+		}
+	}
 }
