@@ -266,16 +266,16 @@ func (l *lane) giveUp(batch []*item, err error) {
 	}
 }
 
-// decide hands the outcome over and gives the place back. Nobody may wait any
-// more; the channel has room.
+// decide gives the place back and hands the outcome over: whoever has an
+// outcome finds the place free. Nobody may wait any more; the channel has room.
 func (l *lane) decide(it *item, result Result) {
 	if result.Outcome != Accepted && it.chain != nil {
 		it.chain.breakAt(it.position)
 	}
 
 	l.producer.metrics.records.WithLabelValues(l.topic, result.Outcome.String()).Inc()
-	it.done <- result
 	<-l.producer.places
+	it.done <- result
 }
 
 // attempt sends the batch once and returns the offset of its first record.
