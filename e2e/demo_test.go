@@ -20,7 +20,7 @@ func demo(t *testing.T, env ...string) (command *exec.Cmd, mark string) {
 	t.Helper()
 	dir := binaries(t)
 	program := filepath.Join(dir, "demo")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "hanjul/e2e/cmd/demo")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "hanjul/e2e/cmd/demo")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the demo: %v\n%s", err, out)

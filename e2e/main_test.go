@@ -29,7 +29,7 @@ func binaries(t *testing.T) string {
 
 var built = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(os.TempDir(), "hanjul-e2e-bin")
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
+	build := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
 		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr

@@ -25,7 +25,7 @@ func report(b *testing.B, name string, ops, ceiling float64) {
 func build(b *testing.B) string {
 	b.Helper()
 	dir := b.TempDir()
-	command := exec.CommandContext(b.Context(), "go", "build", "-o", dir+string(filepath.Separator),
+	command := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
 		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	command.Stderr = os.Stderr

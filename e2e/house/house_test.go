@@ -61,6 +61,7 @@ func allPackages(t *testing.T) []pkg {
 func output(name string, args ...string) ([]byte, error) {
 	command := exec.Command(name, args...)
 	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds, so that builds share a cache
 	var errText bytes.Buffer
 	command.Stderr = &errText
 	text, err := command.Output()

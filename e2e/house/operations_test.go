@@ -67,7 +67,7 @@ func settingsTables(t *testing.T) string {
 	var tables strings.Builder
 	for _, service := range services {
 		binary := filepath.Join(t.TempDir(), filepath.Base(service))
-		if _, err := output("go", "build", "-o", binary, service); err != nil {
+		if _, err := output("go", "build", "-trimpath", "-o", binary, service); err != nil {
 			t.Fatal(err)
 		}
 		help, err := combined(binary, "-help")
