@@ -39,6 +39,7 @@ func auditOf(t *testing.T, stack *local.Stack, id product.ID, journal string) st
 // TestAuditNamesWhatIsBroken holds a real sale, then breaks its books in the stores one thing at a time: the audit must end in
 // FAILED and name the promise. What can be undone is undone, and the audit must be content again.
 func TestAuditNamesWhatIsBroken(t *testing.T) {
+	t.Parallel()
 	stack := start(t, 1)
 	report := hold(t, stack, "books", 60, 20, false, false)
 	const id = product.ID("books")

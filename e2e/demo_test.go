@@ -40,6 +40,7 @@ func demo(t *testing.T, env ...string) (command *exec.Cmd, mark string) {
 
 // TestDemoEndsWithItsVerdict is the newcomer's first command on a small sale: exit code 0, and the last line.
 func TestDemoEndsWithItsVerdict(t *testing.T) {
+	t.Parallel()
 	command, mark := demo(t, "BUYERS=120", "STOCK=40", "SEED=7")
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "\naudit: ok\n") {
@@ -58,6 +59,7 @@ func TestDemoEndsWithItsVerdict(t *testing.T) {
 // TestDemoInterrupted presses Ctrl-C at three points: while servers start, when the sale is announced, and in its middle. Nothing is
 // left, and the last line says that nothing was proved.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, after := range []string{"starting the servers", "product demo-", "joined "} {
 		t.Run("after "+after, func(t *testing.T) {
 			command, mark := demo(t, "BUYERS=2000", "STOCK=200")

@@ -15,6 +15,7 @@ import (
 // TestReadmeLines runs the README's lines as a newcomer would type them: join, poll until the pass is there, order, and ask until
 // the verdict is there.
 func TestReadmeLines(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		localtest.Need(t, err)
 	}

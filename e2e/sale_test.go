@@ -41,6 +41,7 @@ func hold(t *testing.T, stack *local.Stack, id product.ID, buyers, stock int, ch
 // TestKafkaSale is the main job on whichever Kafka the suite was given: joins, admissions, orders, verdicts, events, audit. Then
 // everything is stopped and started again on the same data, a second product is sold, and the first one's books are still right.
 func TestKafkaSale(t *testing.T) {
+	t.Parallel()
 	options := local.StackOptions{DataDir: localtest.Dir(t), Persist: true, PerService: 2}
 	stack := startIn(t, options)
 	first := hold(t, stack, "first", 120, 40, false, false)
@@ -54,6 +55,7 @@ func TestKafkaSale(t *testing.T) {
 
 // TestSaleSurvivesKills sends SIGKILL to one of each binary at seeded moments and starts it again.
 func TestSaleSurvivesKills(t *testing.T) {
+	t.Parallel()
 	stack := start(t, 2)
 	report := hold(t, stack, "killed", 300, 100, true, false)
 	if len(report.Struck) != 3 {
@@ -63,6 +65,7 @@ func TestSaleSurvivesKills(t *testing.T) {
 
 // TestSaleSurvivesEmptiedRedis does the same and takes everything from Redis in mid-sale. The audit says what began anew.
 func TestSaleSurvivesEmptiedRedis(t *testing.T) {
+	t.Parallel()
 	stack := start(t, 2)
 	report := hold(t, stack, "emptied", 300, 100, true, true)
 	if len(report.Struck) != 4 {
@@ -75,6 +78,7 @@ func TestSaleSurvivesEmptiedRedis(t *testing.T) {
 
 // TestSaleWithoutUnits sells nothing to everyone and says so.
 func TestSaleWithoutUnits(t *testing.T) {
+	t.Parallel()
 	stack := start(t, 1)
 	target, err := sale.Of(stack, false)
 	if err != nil {
@@ -93,6 +97,7 @@ func TestSaleWithoutUnits(t *testing.T) {
 
 // TestSaleOfTheLastUnit is stock 1 with a crowd: exactly one is confirmed.
 func TestSaleOfTheLastUnit(t *testing.T) {
+	t.Parallel()
 	stack := start(t, 1)
 	target, err := sale.Of(stack, false)
 	if err != nil {
