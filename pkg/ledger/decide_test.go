@@ -15,6 +15,11 @@ import (
 	"hanjul/pkg/product"
 )
 
+// failer is what ends a test: rapid's and testing's own.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
 // model is a ledger without a database: what decide wrote so far.
 type model struct {
 	books
@@ -63,7 +68,7 @@ func keep[K comparable, V any](into, from map[K]V, asked map[K]struct{}) {
 }
 
 // judge decides a batch on what it asked for, holds that against a decision on everything, and writes it down as the tables would.
-func (m *model) judge(t *rapid.T, b Batch) Result {
+func (m *model) judge(t failer, b Batch) Result {
 	asked := m.restricted(b)
 	before := fmt.Sprint(asked)
 	d := decide(b, asked)
