@@ -36,7 +36,7 @@ help: ## list the targets
 build: ## build every binary into bin/
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ hanjul/services/queue-api hanjul/services/admission-scheduler hanjul/services/order-consumer
-	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo
+	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo hanjul/e2e/cmd/chaos
 
 .PHONY: demo
 demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 INSTALL=0)
@@ -62,6 +62,11 @@ kafka: build ## fetch Apache Kafka's jars and start one node (needs Java 17 and 
 test-kafka: build warn-race ## the Kafka suite and one sale on Apache Kafka itself
 	HANJUL_KAFKA=jars $(BIN)/hanjul-local with-servers -- go test $(RACE) -count=1 -timeout 10m -run '^TestKafka' \
 		hanjul/pkg/kafka/... hanjul/services/order-consumer/internal/intake/... hanjul/e2e/...
+
+.PHONY: chaos
+chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULTS ORDERS BUYERS)
+	@$(BIN)/hanjul-local setup
+	@$(BIN)/chaos
 
 .PHONY: bench
 bench: build ## the benchmarks, each beside its ceiling in the same run

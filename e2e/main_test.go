@@ -57,7 +57,10 @@ func start(t *testing.T, perService int) *local.Stack {
 // startIn is start with a folder, and perhaps with state that survives. What was logged is shown when the test failed.
 func startIn(t *testing.T, options local.StackOptions) *local.Stack {
 	t.Helper()
-	options.Private, options.BinDir, options.Env, options.Log = true, binaries(t), quick(), t.Output()
+	options.Private, options.BinDir, options.Log = true, binaries(t), t.Output()
+	if options.Env == nil {
+		options.Env = quick()
+	}
 	stack, err := local.StartStack(t.Context(), options)
 	localtest.Need(t, err)
 	t.Cleanup(func() {

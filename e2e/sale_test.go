@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,13 @@ func hold(t *testing.T, stack *local.Stack, id product.ID, buyers, stock int, ch
 	if err != nil {
 		t.Fatal(err)
 	}
+	show(t, report)
+	return report
+}
+
+// show logs the table of a sale and fails the test unless the sale ended as promised.
+func show(t *testing.T, report *sale.Report) {
+	t.Helper()
 	var table strings.Builder
 	if err := report.Print(&table); err != nil {
 		t.Fatal(err)
@@ -35,7 +44,6 @@ func hold(t *testing.T, stack *local.Stack, id product.ID, buyers, stock int, ch
 	if !report.OK() {
 		t.Fatalf("the sale did not end as promised; seed %d", report.Config.Seed)
 	}
-	return report
 }
 
 // TestKafkaSale is the main job on whichever Kafka the suite was given: joins, admissions, orders, verdicts, events, audit. Then
@@ -73,6 +81,45 @@ func TestSaleSurvivesEmptiedRedis(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(report.Audit.Notes, " "), "began anew") {
 		t.Fatalf("the audit does not say what began anew: %v", report.Audit.Notes)
+	}
+}
+
+// TestChaosRounds is a short `make chaos`: every kind of fault once, the processes' in the first round and the servers' in the second.
+func TestChaosRounds(t *testing.T) {
+	t.Parallel()
+	env, settings := sale.Quick(false)
+	stack := startIn(t, local.StackOptions{DataDir: localtest.Dir(t), Persist: true, PerService: 2, Env: env})
+	kinds := sale.Kinds()
+	for n, some := range [][]string{kinds[:5], kinds[5:]} {
+		report, err := sale.Round{
+			Product: product.ID(fmt.Sprintf("round-%d", n)), Buyers: 200, Stock: 80, Seed: 20261129 + uint64(n), Kinds: some,
+			Settings: settings, Dir: t.TempDir(),
+		}.Hold(t.Context(), stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		show(t, report)
+		if len(report.Struck) != len(some) {
+			t.Fatalf("struck %v, want %v", report.Struck, some)
+		}
+	}
+}
+
+// TestDrawIsSeeded draws equal kinds for equal seeds, and every kind for some seed.
+func TestDrawIsSeeded(t *testing.T) {
+	t.Parallel()
+	met := map[string]bool{}
+	for seed := range uint64(30) {
+		one, two := sale.Draw(seed, 4), sale.Draw(seed, 4)
+		if len(one) != 4 || !slices.Equal(one, two) {
+			t.Fatalf("seed %d draws %v and %v", seed, one, two)
+		}
+		for _, kind := range one {
+			met[kind] = true
+		}
+	}
+	if len(met) != len(sale.Kinds()) {
+		t.Fatalf("only %v were drawn", met)
 	}
 }
 

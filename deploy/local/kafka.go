@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,9 +44,12 @@ type KafkaOptions struct {
 // Kafka broker and ends with the process. Topics are never created on first
 // use. Its methods are safe concurrently.
 type Kafka struct {
+	opts       []kfake.Opt // all but the port
+	persistent bool
+	addrs      []string
+
+	mu      sync.Mutex
 	cluster *kfake.Cluster
-	addrs   []string
-	close   sync.Once
 }
 
 // StartKafka starts the embedded broker and returns when it listens.
@@ -57,9 +62,6 @@ func StartKafka(_ context.Context, options KafkaOptions, more ...kfake.Opt) (*Ka
 		kfake.NumBrokers(1),
 		kfake.DefaultNumPartitions(partitions),
 		kfake.GroupMinSessionTimeout(minSession),
-	}
-	if options.Port != 0 {
-		opts = append(opts, kfake.Ports(options.Port))
 	}
 	if options.Persist {
 		if options.Dir == "" {
@@ -74,18 +76,49 @@ func StartKafka(_ context.Context, options KafkaOptions, more ...kfake.Opt) (*Ka
 	if options.Log != nil {
 		opts = append(opts, kfake.WithLogger(kfake.BasicLogger(options.Log, kfake.LogLevelWarn)))
 	}
-	cluster, err := kfake.NewCluster(append(opts, more...)...)
-	if err != nil {
-		return nil, fmt.Errorf("start kfake: %w", err)
+	k := &Kafka{opts: append(opts, more...), persistent: options.Persist}
+	var err error
+	for range portTries {
+		port := options.Port
+		if port == 0 && options.Persist {
+			// One of ours, so that it is still free when the broker is restarted.
+			if port, err = freePort(); err != nil {
+				return nil, err
+			}
+		}
+		if err = k.start(port); err == nil || options.Port != 0 || !strings.Contains(err.Error(), "in use") {
+			break
+		}
 	}
-	return &Kafka{cluster: cluster, addrs: cluster.ListenAddrs()}, nil
+	if err != nil {
+		return nil, err
+	}
+	k.addrs = k.cluster.ListenAddrs()
+	return k, nil
 }
 
-// Addrs are the brokers, host:port.
+func (k *Kafka) start(port int) error {
+	opts := slices.Clone(k.opts)
+	if port != 0 {
+		opts = append(opts, kfake.Ports(port))
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return fmt.Errorf("start kfake: %w", err)
+	}
+	k.cluster = cluster
+	return nil
+}
+
+// Addrs are the brokers, host:port. They stay the same over Restart.
 func (k *Kafka) Addrs() []string { return slices.Clone(k.addrs) }
 
-// Cluster gives the broker itself, for fault injection.
-func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
+// Cluster gives the broker itself, for fault injection. Restart makes another.
+func (k *Kafka) Cluster() *kfake.Cluster {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.cluster
+}
 
 // Version is kfake's module version.
 func (k *Kafka) Version() string {
@@ -95,8 +128,28 @@ func (k *Kafka) Version() string {
 // Stop closes every connection and, when persistent, leaves the state on disk.
 // Safe to repeat.
 func (k *Kafka) Stop(context.Context) error {
-	k.close.Do(k.cluster.Close)
+	k.Cluster().Close()
 	return nil
+}
+
+// Restart starts a persistent broker again on the same folder and port,
+// stopping it first when it still runs.
+func (k *Kafka) Restart(context.Context) error {
+	if !k.persistent {
+		return fmt.Errorf("restart kfake: a broker in memory would come back empty")
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cluster.Close()
+	_, text, err := net.SplitHostPort(k.addrs[0])
+	if err != nil {
+		return fmt.Errorf("restart kfake: %w", err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("restart kfake: %w", err)
+	}
+	return k.start(port)
 }
 
 // moduleVersion is the version of a module linked into this program.

@@ -46,6 +46,10 @@ func TestKafkaKeepsRecordsAndCommitsOverARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.Close()
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keptOn(t, server.Addrs())
 	if err := server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +64,13 @@ func TestKafkaKeepsRecordsAndCommitsOverARestart(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	admin = kadm.NewClient(kafkaClient(t, again.Addrs()))
+	keptOn(t, again.Addrs())
+}
+
+// keptOn wants what TestKafkaKeepsRecordsAndCommitsOverARestart left.
+func keptOn(t *testing.T, brokers []string) {
+	t.Helper()
+	admin := kadm.NewClient(kafkaClient(t, brokers))
 	ends, err := admin.ListEndOffsets(t.Context(), "kept")
 	if err != nil {
 		t.Fatal(err)

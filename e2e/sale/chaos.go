@@ -11,6 +11,12 @@ import (
 	"hanjul/e2e/buyers"
 )
 
+// Fault is something that can be done to a running system. Strike does it, waits for about the pause, mends it, and returns when that is done.
+type Fault struct {
+	What   string
+	Strike func(ctx context.Context, pause time.Duration) error
+}
+
 // Victim is a process that can be killed and started again.
 type Victim interface {
 	Name() string
@@ -38,8 +44,8 @@ type Chaos struct {
 }
 
 // newChaos plans: one kill for each victim, the storefront's while people join and the others' while people are admitted, and
-// optionally one emptied Redis in the middle.
-func newChaos(ctx context.Context, seed uint64, size int, stock int, victims []Victim, empty func(context.Context) error) *Chaos {
+// optionally one emptied Redis in the middle. Further faults strike anywhere between the first joins and the last orders.
+func newChaos(ctx context.Context, seed uint64, size int, stock int, target Stack) *Chaos {
 	rng := rand.New(rand.NewPCG(seed, 0x6b696c6c))
 	c := &Chaos{ctx: ctx}
 	expected := min(size, max(1, stock))
@@ -47,7 +53,7 @@ func newChaos(ctx context.Context, seed uint64, size int, stock int, victims []V
 		n := max(1, int(part*float64(expected)))
 		return fmt.Sprintf("%d were admitted", n), func(r buyers.Result) bool { return r.Admitted >= n }
 	}
-	for i, v := range victims {
+	for i, v := range target.Victims {
 		moment, due := admitted(0.1 + 0.6*rng.Float64())
 		if i%3 == 0 {
 			n := max(1, int((0.2+0.6*rng.Float64())*float64(size)))
@@ -66,9 +72,14 @@ func newChaos(ctx context.Context, seed uint64, size int, stock int, victims []V
 			return nil
 		}})
 	}
-	if empty != nil {
+	if target.Empty != nil {
 		moment, due := admitted(0.3 + 0.4*rng.Float64())
-		c.blows = append(c.blows, blow{"Redis emptied when " + moment, due, empty})
+		c.blows = append(c.blows, blow{"Redis emptied when " + moment, due, target.Empty})
+	}
+	for _, f := range target.Faults {
+		moment, due := admitted(0.7 * rng.Float64())
+		pause := time.Duration(200+rng.IntN(1300)) * time.Millisecond
+		c.blows = append(c.blows, blow{f.What + " when " + moment, due, func(ctx context.Context) error { return f.Strike(ctx, pause) }})
 	}
 	return c
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"hanjul/deploy/local"
+	"hanjul/pkg/order"
+	"hanjul/pkg/product"
 )
 
 // Of is what a sale needs of a running stack. With chaos, the first of each binary is a victim and Redis is emptied once.
@@ -21,6 +23,9 @@ func Of(stack *local.Stack, chaos bool) (Stack, error) {
 		APIs: stack.APIs(), OperatorURLs: stack.OperatorURLs(), OperatorToken: token,
 		Audit: func(ctx context.Context, args []string, out io.Writer) error {
 			return stack.Run(ctx, out, nil, local.Consumer, append([]string{"audit"}, args...)...)
+		},
+		Judged: func(ctx context.Context, p product.ID) ([]order.ID, error) {
+			return judged(ctx, stack.Setting("HANJUL_POSTGRES_URL"), p)
 		},
 	}
 	binaries := []string{local.QueueAPI, local.Scheduler, local.Consumer}

@@ -58,6 +58,7 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	list("refusals", b.Refusals)
 	list("errors", b.Errors)
+	row("ids accepted, judged", fmt.Sprintf("%d, %d", r.Accepted, r.Judged))
 	row("duplicates absorbed", r.Absorbed)
 	row("commands per transaction", fmt.Sprintf("%.1f", r.PerTx))
 	for _, what := range r.Struck {

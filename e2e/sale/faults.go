@@ -1,0 +1,203 @@
+package sale
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"hanjul/deploy/local"
+)
+
+// The kinds of faults that a stack with servers of its own can stand.
+const (
+	KillAPI       = "SIGKILL to a queue-api"
+	KillScheduler = "SIGKILL to an admission-scheduler"
+	KillConsumer  = "SIGKILL to an order-consumer"
+	KillRelay     = "SIGKILL to the owner of the relay"
+	PauseConsumer = "SIGSTOP to an order-consumer until its partitions have moved"
+	KillPostgres  = "SIGKILL to Postgres"
+	KillRedis     = "SIGKILL to Redis"
+	EmptyRedis    = "Redis emptied"
+	RestartBroker = "the broker restarted"
+)
+
+// Kinds are all of them.
+func Kinds() []string {
+	return []string{KillAPI, KillScheduler, KillConsumer, KillRelay, PauseConsumer, KillPostgres, KillRedis, EmptyRedis, RestartBroker}
+}
+
+// Draw picks some of the kinds; equal seeds pick equal ones.
+func Draw(seed uint64, count int) []string {
+	kinds := Kinds()
+	rng := rand.New(rand.NewPCG(seed, 0x6661756c74))
+	rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	return slices.Sorted(slices.Values(kinds[:min(count, len(kinds))]))
+}
+
+// havoc strikes a stack. Faults of one binary, or of one server, come one after the other; those of different ones overlap freely.
+type havoc struct {
+	stack *local.Stack
+	seed  uint64
+	locks map[string]*sync.Mutex
+}
+
+// Faults makes the kinds strike this stack, whose servers must be its own and persistent. The seed says which process of several is hit.
+func Faults(stack *local.Stack, seed uint64, kinds ...string) ([]Fault, error) {
+	if stack.Redis() == nil || stack.Postgres() == nil || stack.Kafka() == nil && stack.KafkaJars() == nil {
+		return nil, fmt.Errorf("faults: the servers are not this stack's own")
+	}
+	if len(stack.Processes(local.Consumer)) < 2 {
+		return nil, fmt.Errorf("faults: two consumers are needed, so that partitions can move")
+	}
+	h := &havoc{stack: stack, seed: seed, locks: map[string]*sync.Mutex{}}
+	for _, name := range []string{local.QueueAPI, local.Scheduler, local.Consumer, "redis", "postgres", "kafka"} {
+		h.locks[name] = &sync.Mutex{}
+	}
+	strikes := map[string]func(context.Context, time.Duration) error{
+		KillAPI:       h.killOne(local.QueueAPI),
+		KillScheduler: h.killOne(local.Scheduler),
+		KillConsumer:  h.killOne(local.Consumer),
+		KillRelay:     h.alone(local.Consumer, h.killRelay),
+		PauseConsumer: h.alone(local.Consumer, h.pauseConsumer),
+		KillPostgres: h.alone("postgres", func(ctx context.Context, pause time.Duration) error {
+			stack.Postgres().Kill()
+			sleep(ctx, pause)
+			return stack.Postgres().Restart(ctx)
+		}),
+		KillRedis: h.alone("redis", func(ctx context.Context, pause time.Duration) error {
+			stack.Redis().Kill()
+			sleep(ctx, pause)
+			return stack.Redis().Restart(ctx)
+		}),
+		EmptyRedis: h.alone("redis", func(ctx context.Context, _ time.Duration) error {
+			return emptyRedis(ctx, []string{stack.Redis().Addr()})
+		}),
+		RestartBroker: h.alone("kafka", h.restartBroker),
+	}
+	var faults []Fault
+	for _, kind := range kinds {
+		strike, known := strikes[kind]
+		if !known {
+			return nil, fmt.Errorf("faults: there is no kind %q", kind)
+		}
+		faults = append(faults, Fault{What: kind, Strike: func(ctx context.Context, pause time.Duration) error {
+			if err := strike(ctx, pause); err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+			return nil
+		}})
+	}
+	return faults, nil
+}
+
+func (h *havoc) alone(name string, strike func(context.Context, time.Duration) error) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, pause time.Duration) error {
+		h.locks[name].Lock()
+		defer h.locks[name].Unlock()
+		return strike(ctx, pause)
+	}
+}
+
+func (h *havoc) one(name string) *local.Process {
+	all := h.stack.Processes(name)
+	return all[h.seed%uint64(len(all))]
+}
+
+func (h *havoc) killOne(name string) func(context.Context, time.Duration) error {
+	return h.alone(name, func(ctx context.Context, pause time.Duration) error { return kill(ctx, h.one(name), pause) })
+}
+
+func kill(ctx context.Context, p *local.Process, pause time.Duration) error {
+	p.Kill()
+	sleep(ctx, pause)
+	return p.Restart(ctx)
+}
+
+func (h *havoc) killRelay(ctx context.Context, pause time.Duration) error {
+	for {
+		for _, p := range h.stack.Processes(local.Consumer) {
+			if gauge(ctx, p.AdminAddr(), "hanjul_relay_owner") > 0 {
+				return kill(ctx, p, pause)
+			}
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pauseConsumer freezes a consumer until the others have all partitions, so that what it commits when it wakes is late.
+func (h *havoc) pauseConsumer(ctx context.Context, pause time.Duration) (err error) {
+	frozen := h.one(local.Consumer)
+	if err := frozen.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	defer func() {
+		if errWake := frozen.Signal(syscall.SIGCONT); err == nil {
+			err = errWake
+		}
+	}()
+	for {
+		others := 0.0
+		for _, p := range h.stack.Processes(local.Consumer) {
+			if p != frozen {
+				others += gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
+			}
+		}
+		if others == local.DefaultPartitions {
+			sleep(ctx, pause)
+			return nil
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *havoc) restartBroker(ctx context.Context, pause time.Duration) error {
+	if jars := h.stack.KafkaJars(); jars != nil {
+		jars.Kill()
+		sleep(ctx, pause)
+		return jars.Restart(ctx)
+	}
+	if err := h.stack.Kafka().Stop(ctx); err != nil {
+		return err
+	}
+	sleep(ctx, pause)
+	return h.stack.Kafka().Restart(ctx)
+}
+
+// gauge reads one metric of one process; 0 when it does not answer.
+func gauge(ctx context.Context, addr, name string) float64 {
+	client := &http.Client{Timeout: 2 * time.Second}
+	defer client.CloseIdleConnections()
+	families, err := scrapeOne(ctx, client, addr)
+	if err != nil || families[name] == nil {
+		return 0
+	}
+	sum := 0.0
+	for _, m := range families[name].GetMetric() {
+		sum += m.GetGauge().GetValue()
+	}
+	return sum
+}
+
+// Quick is the cadence of a sale that takes seconds: the settings of the processes, and those of the product. A group's session of a
+// second lets partitions move within a sale; Apache Kafka itself accepts no less than six.
+func Quick(jars bool) (map[string]string, Settings) {
+	session := "1s"
+	if jars {
+		session = "6s"
+	}
+	return map[string]string{
+			"HANJUL_API_POLL_NEAR": "200ms", "HANJUL_API_POLL_MID": "400ms", "HANJUL_API_POLL_FAR": "400ms",
+			"HANJUL_CONSUMER_VOID_GRACE": "5s", "HANJUL_CONSUMER_SESSION": session,
+		}, Settings{
+			Rate: 60, Burst: 6, Capacity: 20, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second,
+		}
+}
