@@ -86,7 +86,7 @@ func (r *Report) Print(w io.Writer) error {
 		return fmt.Errorf("print table: %w", err)
 	}
 	for _, f := range r.Audit.Findings {
-		fmt.Fprintf(&text, "%-3s %s: %s\n", f.Promise, f.Verdict, f.Looked)
+		fmt.Fprintf(&text, "%s %s: %s\n", f.Promise, f.Verdict, f.Looked)
 		for _, fault := range f.Faults {
 			fmt.Fprintf(&text, "    %s\n", fault)
 		}

@@ -60,7 +60,7 @@ func (r Report) Unchecked() []string {
 func (r Report) Print(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%-3s %s: %s\n", f.Promise, f.Verdict, f.Looked)
+		fmt.Fprintf(&b, "%s %s: %s\n", f.Promise, f.Verdict, f.Looked)
 		for _, fault := range f.Faults {
 			fmt.Fprintf(&b, "    %s\n", fault)
 		}
