@@ -13,7 +13,8 @@ import (
 
 // pick walks from product to product along the index of unpublished rows and takes the head of each lane. It starts after
 // the product $1, leaves out the products of $2 (their events) and the product/topic pairs of $3 (what else they have), and takes at
-// most $4 rows of events and $4 others per product, $5 in all. rank says whether a lane was cut anywhere but at its end.
+// most $4 rows of events and $4 others per product, $5 in all, of products in the shards $6 of $7. rank says whether a lane was cut
+// anywhere but at its end.
 const pick = `
 WITH RECURSIVE lane AS (
   (SELECT product_id FROM outbox WHERE published_at IS NULL AND product_id > $1 ORDER BY product_id, seq, n LIMIT 1)
@@ -35,7 +36,7 @@ FROM lane CROSS JOIN LATERAL (
      AND NOT (lane.product_id = ANY ($2::text[]))
    ORDER BY e.seq, e.n LIMIT $4)
 ) r
-WHERE lane.product_id IS NOT NULL
+WHERE lane.product_id IS NOT NULL AND ` + shardOfLane + ` = ANY ($6::int[])
 LIMIT $5`
 
 // claim writes the owner's token. The span of times keeps it to the partitions concerned. The odd way of asking for unpublished
@@ -50,14 +51,18 @@ type picked struct {
 	rank int64
 }
 
-// Claim takes unpublished rows for this owner, at most limit, and returns them in the order in which they must leave: by
-// product, a product's events by seq, the rest by n. Lanes in hold are left out. What was claimed before and not marked is returned
+// Claim takes unpublished rows of the owner's shards, less those in except, at most limit, and returns them in the order in which
+// they must leave: by product, a product's events by seq, the rest by n. Lanes in hold are left out. What was claimed before and not marked is returned
 // again. Successive claims go round the products; none at all means that nothing waits outside hold.
-func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane) ([]Row, error) {
-	found, err := w.pick(ctx, limit, hold)
+func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane, except ...int) ([]Row, error) {
+	shards := slices.DeleteFunc(w.Held(), func(shard int) bool { return slices.Contains(except, shard) })
+	if len(shards) == 0 {
+		return nil, nil
+	}
+	found, err := w.pick(ctx, limit, hold, shards)
 	if err == nil && len(found) == 0 && w.after != "" {
 		w.after = ""
-		found, err = w.pick(ctx, limit, hold)
+		found, err = w.pick(ctx, limit, hold, shards)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim outbox rows: %w", err)
@@ -78,7 +83,7 @@ func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane) ([]Row, error
 	return heads(found, claimed), nil
 }
 
-func (w *Owner) pick(ctx context.Context, limit int, hold []Lane) ([]picked, error) {
+func (w *Owner) pick(ctx context.Context, limit int, hold []Lane, shards []int) ([]picked, error) {
 	events, others := []string{}, []string{}
 	for _, lane := range hold {
 		if lane.Events {
@@ -87,7 +92,7 @@ func (w *Owner) pick(ctx context.Context, limit int, hold []Lane) ([]picked, err
 			others = append(others, string(lane.Product)+"/"+lane.Topic)
 		}
 	}
-	rows, err := w.conn.Query(ctx, pick, string(w.after), events, others, limit, limit)
+	rows, err := w.conn.Query(ctx, pick, string(w.after), events, others, limit, limit, shards, w.shards)
 	if err != nil {
 		return nil, err
 	}

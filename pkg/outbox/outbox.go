@@ -2,9 +2,9 @@
 // and measuring outbox rows and the table's partitions; it never inserts a row (the ledger does, in the transaction that
 // decides what the row tells) and never deletes one. It knows no Kafka: the relay of order-consumer stands between.
 //
-// One process at a time is the owner, by an advisory lock on a connection of its own. Behind the lock stands a second
-// fence: rows are marked only where they still carry the owner's claim, so that one who was paused and replaced marks
-// nothing.
+// Products are spread over shards. One process at a time owns a shard, by an advisory lock on a connection of its own, which holds
+// all its shards; the processes share them out evenly. Behind the lock stands a second fence: rows are marked only where they
+// still carry the owner's claim, so that one who was paused and replaced marks nothing.
 package outbox
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	// ErrTaken says that another process owns the outbox: stand by and ask again.
-	ErrTaken = errors.New("the outbox has another owner")
+	// ErrShards says that another process works with another number of shards: stand by and ask again.
+	ErrShards = errors.New("the outbox is shared by another number of shards")
 	// ErrLost says that a row carried another owner's claim when it was to be marked: step down.
 	ErrLost = errors.New("the outbox was taken over")
 )
@@ -71,9 +71,9 @@ type Outbox struct {
 }
 
 // Open makes a value for the database of the URL; it does not connect. The URL must lead to the server itself and not through
-// a pooler that hands out connections by transaction: the owner's lock lives in its session.
+// a pooler that hands out connections by transaction: the owner's locks live in its session.
 func Open(ctx context.Context, url string) (*Outbox, error) {
-	// For measuring and for partitions only; the owner has a connection of its own.
+	// For measuring and for partitions only; an owner has a connection of its own.
 	pool, err := postgres.Open(ctx, url, postgres.Config{Name: "hanjul-outbox", MaxConns: 2})
 	if err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)

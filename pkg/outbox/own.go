@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,22 +12,26 @@ import (
 	"hanjul/pkg/product"
 )
 
-// ownerLock is the key of the advisory lock, "hanjul-r" in ASCII. It is as wide as a database.
-const ownerLock = int64(0x68616e6a756c2d72)
-
 // connectWithin bounds the opening of the owner's connection.
 const connectWithin = 3 * time.Second
 
-// Owner is the one process that may publish. It ends with its connection: a failed call, or one whose context ended, means
-// that the lock may be gone; Close it then and ask for a new one. Not safe for concurrent use.
+// Owner is one process that may publish: the shards it holds belong to it alone. It ends with its connection: a failed call, or one
+// whose context ended, means that its locks may be gone; Close it then and ask for a new one. Not safe for concurrent use.
 type Owner struct {
-	conn  *pgx.Conn
-	token string
-	after product.ID // where the last claim ended, so that all products get their turn
+	conn   *pgx.Conn
+	token  string
+	shards int        // over all processes
+	held   []int      // sorted
+	after  product.ID // where the last claim ended, so that all products get their turn
 }
 
-// Own tries to become the owner and does not wait: ErrTaken when another process is. Close the owner.
-func (o *Outbox) Own(ctx context.Context) (*Owner, error) {
+// Own makes this process one of those that share the outbox, which has so many shards, the same for all of them: ErrShards while
+// another process works with another number, since two owners of one product could not know of each other. It holds no shard
+// yet; Balance takes them. It does not wait. Close the owner.
+func (o *Outbox) Own(ctx context.Context, shards int) (*Owner, error) {
+	if shards < 1 || shards > MaxShards {
+		return nil, fmt.Errorf("own outbox: %d shards: expected 1 to %d", shards, MaxShards)
+	}
 	config, err := pgx.ParseConfig(o.url)
 	if err != nil {
 		return nil, fmt.Errorf("own outbox: %w", err)
@@ -35,11 +40,14 @@ func (o *Outbox) Own(ctx context.Context) (*Owner, error) {
 	for name, value := range map[string]string{
 		"application_name":  "hanjul-relay",
 		"statement_timeout": "10000",
-		// A machine that vanished must not keep the lock for hours: the server notices within some 20 seconds.
+		// A machine that vanished must not keep its locks for hours: the server notices within some 20 seconds.
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3",
 		// A claim or a mark that is lost with the server repeats an event under its old id and seq, which readers must
 		// bear anyway; waiting for the disk each time would buy nothing.
 		"synchronous_commit": "off",
+		// Every statement here is a probe of an index. A plan that was made and kept while a partition was small would
+		// scan it for each pass, until the next analyze, and a sale grows it by orders of magnitude before that.
+		"enable_seqscan": "off",
 	} {
 		config.RuntimeParams[name] = value
 	}
@@ -47,20 +55,19 @@ func (o *Outbox) Own(ctx context.Context) (*Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("own outbox: %w", err)
 	}
-	owner := &Owner{conn: conn, token: rand.Text()}
-	var locked bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, ownerLock).Scan(&locked); err != nil {
+	owner := &Owner{conn: conn, token: rand.Text(), shards: shards}
+	if err := owner.appear(ctx); err != nil {
 		owner.Close(ctx)
 		return nil, fmt.Errorf("own outbox: %w", err)
-	}
-	if !locked {
-		owner.Close(ctx)
-		return nil, ErrTaken
 	}
 	return owner, nil
 }
 
-// Close gives the lock back by ending the session. It may be repeated.
+// Held lists the shards that this owner may publish.
+func (w *Owner) Held() []int { return slices.Clone(w.held) }
+
+// Close gives every shard back by ending the session. It may be repeated.
 func (w *Owner) Close(ctx context.Context) {
-	_ = w.conn.Close(ctx) // The session ends either way, and the lock with it.
+	w.held = nil
+	_ = w.conn.Close(ctx) // The session ends either way, and its locks with it.
 }

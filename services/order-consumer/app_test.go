@@ -302,7 +302,7 @@ func TestApp(t *testing.T) {
 	if err != nil {
 		t.Fatalf("metrics: %v", err)
 	}
-	for _, name := range []string{"hanjul_relay_owner", "hanjul_fulfil_commands_total", "hanjul_reconcile_orders_total", "hanjul_kafka_produce_records_total", "hanjul_build_info"} {
+	for _, name := range []string{"hanjul_relay_shards", "hanjul_fulfil_commands_total", "hanjul_reconcile_orders_total", "hanjul_kafka_produce_records_total", "hanjul_build_info"} {
 		if !strings.Contains(metrics, name) {
 			t.Errorf("metric %s is missing", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/ledger"
+	"hanjul/pkg/outbox"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/telemetry"
 )
@@ -38,6 +39,8 @@ type Config struct {
 	CommandKeys keyring.Ring
 	Passes      pass.Verifier
 
+	RelayOn       bool
+	RelayShards   int
 	RelayBatch    int
 	RelayPoll     time.Duration
 	PartitionDays int
@@ -78,6 +81,8 @@ func loadConfig(s *config.Source) Config {
 		UserKey: key(s, "KEY_USER", "hashes user ids; kept while a product lives"),
 		Passes:  passKeys(s),
 
+		RelayOn:       s.Choice("RELAY", "on", "whether this process publishes the outbox; off for all where something else does, such as Debezium", "on", "off") == "on",
+		RelayShards:   s.Int("RELAY_SHARDS", 8, 1, outbox.MaxShards, "parts into which the outbox is shared out between processes; the same for all"),
 		RelayBatch:    s.Int("RELAY_BATCH", 1_000, 1, 10_000, "most outbox rows of one pass of the relay"),
 		RelayPoll:     s.Duration("RELAY_POLL", 250*time.Millisecond, time.Millisecond, time.Minute, "how often the relay looks for rows that no hint told it of"),
 		PartitionDays: s.Int("PARTITION_DAYS", 8, 1, 60, "days, today included, for which the outbox has partitions ready"),

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"maps"
 	"time"
 
 	"hanjul/pkg/outbox"
@@ -39,6 +40,11 @@ func (h *holds) hold(lane outbox.Lane, refused bool, now time.Time) {
 
 // release forgets the lane: a row of it was acknowledged.
 func (h *holds) release(lane outbox.Lane) { delete(h.of, lane) }
+
+// forget drops the lanes that are no longer ours.
+func (h *holds) forget(gone func(outbox.Lane) bool) {
+	maps.DeleteFunc(h.of, func(lane outbox.Lane, _ *hold) bool { return gone(lane) })
+}
 
 // lanes lists those that wait at now.
 func (h *holds) lanes(now time.Time) []outbox.Lane {

@@ -18,7 +18,7 @@ type metrics struct {
 	batch       prometheus.Histogram
 	unpublished prometheus.Gauge
 	oldest      prometheus.Gauge
-	owner       prometheus.Gauge
+	shards      prometheus.Gauge
 	stuck       prometheus.Gauge
 }
 
@@ -38,7 +38,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}),
 		stepDowns: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "hanjul_relay_step_downs_total",
-			Help: "Times that this process lost the ownership of the outbox.",
+			Help: "Times that this process lost its shards of the outbox.",
 		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "hanjul_relay_event_seconds",
@@ -58,9 +58,9 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "hanjul_relay_oldest_unpublished_seconds",
 			Help: "Age of the oldest outbox row that is not published; 0 without any.",
 		}),
-		owner: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "hanjul_relay_owner",
-			Help: "1 while this process owns the outbox; the sum over processes is 1.",
+		shards: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "hanjul_relay_shards",
+			Help: "Shards of the outbox that this process owns; the sum over processes is the setting RELAY_SHARDS.",
 		}),
 		stuck: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hanjul_relay_stuck_lanes",
@@ -69,7 +69,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.published, m.failed, m.polled, m.stepDowns, m.latency, m.batch, m.unpublished, m.oldest, m.owner, m.stuck,
+		m.published, m.failed, m.polled, m.stepDowns, m.latency, m.batch, m.unpublished, m.oldest, m.shards, m.stuck,
 	} {
 		faults = append(faults, registerer.Register(c))
 	}

@@ -26,7 +26,7 @@ func (r *Relay) pass(ctx context.Context, owner *outbox.Owner, f *flight, polled
 	for lane := range f.lanes {
 		except = append(except, lane)
 	}
-	rows, err := owner.Claim(ctx, r.config.Batch, except)
+	rows, err := owner.Claim(ctx, r.config.Batch, except, r.leaving...)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}

@@ -3,7 +3,7 @@
 // and what is said about them in headers; the rows are package outbox's, the sending is pkg/kafka's. It decides nothing and
 // changes no row but to note that it was published. Before it in the flow is fulfil, after it the readers of order-events.
 //
-// Order (I9). One process publishes at a time. It hands a product's rows over together, in order; the producer sends records of
+// Order (I9). One process at a time publishes a product: the one that owns its shard of the outbox. It hands a product's rows over together, in order; the producer sends records of
 // one key through one partition with one request on its way, as one batch that is appended whole or not at all, sends a batch in
 // doubt again unchanged before anything newer, and drops what stands behind a record that was not acknowledged. So k+1 is never in the
 // log without k before it. Rows are marked after the acknowledgement, and of a lane only up to the first that has none. A crash
@@ -35,7 +35,9 @@ type Config struct {
 	Batch    int           // most rows of one pass; default 1000
 	Idle     time.Duration // pause before looking again when nothing waited and nobody hinted; default 250 ms
 	Debounce time.Duration // a hint is followed by this pause, so that what comes together leaves together; default 2 ms
-	StandBy  time.Duration // pause between attempts to become the owner, jittered; default 1 s
+	StandBy  time.Duration // pause between attempts to connect, and between two looks at who shares the outbox, jittered; default 1 s
+	Shards   int           // shards of the outbox, the same for all processes; default 8
+	Off      bool          // publish nothing, because something else does; partitions are made and the backlog is measured all the same
 	Days     int           // partitions of the outbox that are kept ready, today included; default 8
 	Grace    time.Duration // how long the last passes may take once asked to stop; default 5 s
 	// Hook is called after the steps "claimed", "produced" and "marked" of a pass; an error stands for a crash there. Nil outside tests.
@@ -45,6 +47,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Batch == 0 {
 		c.Batch = 1000
+	}
+	if c.Shards == 0 {
+		c.Shards = 8
 	}
 	if c.Days == 0 {
 		c.Days = 8
@@ -65,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Relay is one process's share: the owner publishes, the others stand by.
+// Relay is one process's share of publishing.
 type Relay struct {
 	config   Config
 	box      *outbox.Outbox
@@ -75,6 +80,8 @@ type Relay struct {
 	repeats  *telemetry.Repeats
 	wake     chan struct{}
 	holds    *holds
+	leaving  []int     // shards that go to another process once nothing of them is on its way
+	balance  time.Time // when to look again at who shares the outbox
 }
 
 // New makes a relay; Run does the work.
@@ -114,22 +121,27 @@ func (r *Relay) Run(ctx context.Context) error {
 		stop()
 		<-over
 	}()
+	if r.config.Off {
+		r.logger.InfoContext(ctx, "relay is off")
+		<-ctx.Done()
+		return nil
+	}
 	for ctx.Err() == nil {
-		owner, err := r.box.Own(ctx)
+		owner, err := r.box.Own(ctx, r.config.Shards)
 		switch {
 		case err == nil:
 			if err := r.own(ctx, owner); errors.Is(err, errCrash) {
 				return err
 			}
-		case errors.Is(err, outbox.ErrTaken):
-			r.repeats.Over(ctx, "outbox cannot be owned")
 		case ctx.Err() == nil:
 			r.repeats.Warn(ctx, "outbox cannot be owned", slog.Any("err", err))
 		}
-		r.pause(ctx, r.config.StandBy/2+rand.N(r.config.StandBy))
+		r.pause(ctx, r.jitter())
 	}
 	return nil
 }
+
+func (r *Relay) jitter() time.Duration { return r.config.StandBy/2 + rand.N(r.config.StandBy) }
 
 // own publishes as long as the ownership holds. The error is why it ended, or nil when ctx did.
 func (r *Relay) own(ctx context.Context, owner *outbox.Owner) error {
@@ -139,11 +151,9 @@ func (r *Relay) own(ctx context.Context, owner *outbox.Owner) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.config.Grace, cancel) })()
 	defer owner.Close(context.WithoutCancel(ctx))
 	r.repeats.Over(ctx, "outbox cannot be owned")
-	r.logger.InfoContext(ctx, "outbox owned")
-	r.holds = newHolds()
-	r.metrics.owner.Set(1)
+	r.holds, r.leaving, r.balance = newHolds(), nil, time.Time{}
 	defer func() {
-		r.metrics.owner.Set(0)
+		r.metrics.shards.Set(0)
 		r.metrics.stuck.Set(0)
 	}()
 
@@ -166,6 +176,9 @@ func (r *Relay) rounds(ctx, work context.Context, owner *outbox.Owner) error {
 	defer f.abandon()
 	polled := true
 	for {
+		if err := r.share(ctx, work, owner, f); err != nil {
+			return err
+		}
 		n, err := r.pass(work, owner, f, polled)
 		if err != nil {
 			return err
@@ -190,7 +203,8 @@ func (r *Relay) rounds(ctx, work context.Context, owner *outbox.Owner) error {
 
 // rest waits for a late answer, a hint, the end of a hold or the next look; polled says that it was the latter.
 func (r *Relay) rest(ctx context.Context, f *flight) (landed []landing, polled bool) {
-	timer := time.NewTimer(r.holds.rest(r.config.Idle, time.Now()))
+	now := time.Now()
+	timer := time.NewTimer(r.holds.rest(min(r.config.Idle, r.balance.Sub(now)), now))
 	defer timer.Stop()
 	select {
 	case l := <-f.landings:

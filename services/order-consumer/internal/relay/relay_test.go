@@ -99,9 +99,9 @@ func TestRelayPublish(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
 		config := quick()
-		config.Idle = time.Hour
+		config.Idle, config.StandBy = time.Hour, time.Hour
 		r := s.start(config, s.producer)
-		s.until("owned", func() bool { return r.value(t, "hanjul_relay_owner") == 1 })
+		s.until("owned", func() bool { return r.value(t, "hanjul_relay_shards") == 8 })
 		s.Insert(event("apple", 1))
 		s.until("published", func() bool {
 			r.Hint() // Again and again: the first pass may have begun before the row was there.
@@ -123,9 +123,9 @@ func TestRelayPublish(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
 		config := quick()
-		config.Idle, config.Batch = time.Hour, 7
+		config.Idle, config.Batch, config.Grace = time.Hour, 7, time.Minute
 		r := s.start(config, s.producer)
-		s.until("owned", func() bool { return r.value(t, "hanjul_relay_owner") == 1 })
+		s.until("owned", func() bool { return r.value(t, "hanjul_relay_shards") == 8 })
 		for seq := range int64(100) {
 			s.Insert(event("apple", seq+1))
 		}
@@ -282,14 +282,14 @@ func TestRelayOwnership(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
 		relays := []*one{s.start(quick(), s.producer), s.start(quick(), s.producer)}
-		owners := func() (n int) {
+		owned := func() (n int) {
 			for _, r := range relays {
-				n += int(r.value(t, "hanjul_relay_owner"))
+				n += int(r.value(t, "hanjul_relay_shards"))
 			}
 			return n
 		}
 		for seq := range int64(20) {
-			s.until("one owner", func() bool { return owners() == 1 })
+			s.until("all shards owned", func() bool { return owned() == 8 })
 			s.Insert(event("apple", seq+1))
 			if seq%4 == 0 {
 				s.Count(ownersSession)
@@ -302,7 +302,7 @@ func TestRelayOwnership(t *testing.T) {
 		}
 		s.Insert(event("apple", 21))
 		s.untilPublished()
-		s.until("owned by the other", func() bool { return relays[1].value(t, "hanjul_relay_owner") == 1 })
+		s.until("owned by the other", func() bool { return relays[1].value(t, "hanjul_relay_shards") == 8 })
 	})
 
 	t.Run("AnOwnerThatWasReplacedWhilePausedMarksNothing", func(t *testing.T) {
