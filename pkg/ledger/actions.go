@@ -30,11 +30,29 @@ type Movement struct {
 	Traceparent string
 }
 
+// command is a signed command that an action leaves as, and what it must say: one under another id, or about something else, would be
+// judged as something that nobody asked for.
+type command struct {
+	encoded     []byte
+	traceparent string
+	expected    string // in words
+	is          func(order.Command) bool
+}
+
+func (m *Movement) command() *command {
+	if m == nil {
+		return nil
+	}
+	return &command{m.Command, m.Traceparent, fmt.Sprintf("an adjust by %d", m.Delta), func(c order.Command) bool {
+		return c.Kind == order.KindAdjust && c.Delta == m.Delta
+	}}
+}
+
 // ActionResult is what an action came to.
 type ActionResult struct {
 	Product   ProductRow `json:"product"`
 	Created   bool       `json:"created"`              // PutProduct made it
-	CommandID string     `json:"command_id,omitempty"` // the adjust that was queued, or ""
+	CommandID string     `json:"command_id,omitempty"` // the command that was queued, or ""
 	Repeat    bool       `json:"-"`                    // the answer is the stored one
 }
 
@@ -42,10 +60,10 @@ type ActionResult struct {
 // where the product does not exist.
 type call struct {
 	Action
-	name     string
-	body     any
-	movement *Movement
-	do       func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error)
+	name    string
+	body    any
+	command *command
+	do      func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error)
 }
 
 // act runs the call in one transaction with its operator_actions row and the outbox row of its command (F21).
@@ -60,9 +78,9 @@ func (l *Ledger) act(ctx context.Context, c call) (ActionResult, error) {
 	}
 	var result ActionResult
 	err = postgres.Transact(ctx, l.pool, op, func(ctx context.Context, tx pgx.Tx) error {
-		stored, found, err := c.stored(ctx, tx, body)
-		if err != nil || found {
-			result = stored
+		var stored ActionResult
+		if found, err := c.audit(body).stored(ctx, tx, &stored); err != nil || found {
+			result, result.Repeat = stored, found
 			return err
 		}
 		rows, err := tx.Query(ctx, selectProduct+`WHERE p.id = $1 FOR UPDATE OF p`, string(c.Product))
@@ -76,20 +94,13 @@ func (l *Ledger) act(ctx context.Context, c call) (ActionResult, error) {
 		if err != nil {
 			return err
 		}
-		if c.movement != nil {
+		if c.command != nil {
 			result.CommandID = c.RequestID
-			if err := l.queueCommand(ctx, tx, c.Action, *c.movement); err != nil {
+			if err := l.queueCommand(ctx, tx, c.Action, c.command.encoded, c.command.traceparent); err != nil {
 				return err
 			}
 		}
-		answer, err := json.Marshal(result)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-INSERT INTO operator_actions (request_id, operator, action, product_id, request, result) VALUES ($1, $2, $3, $4, $5, $6)`,
-			c.RequestID, c.Operator, c.name, string(c.Product), body, answer)
-		return err
+		return c.audit(body).store(ctx, tx, result)
 	})
 	if err != nil {
 		return ActionResult{}, err
@@ -97,56 +108,48 @@ INSERT INTO operator_actions (request_id, operator, action, product_id, request,
 	return result, nil
 }
 
-// stored finds the answer of an earlier run of the same request.
-func (c call) stored(ctx context.Context, tx pgx.Tx, body []byte) (ActionResult, bool, error) {
-	var same bool
-	var answer []byte
-	err := tx.QueryRow(ctx, `
-SELECT operator = $2 AND action = $3 AND product_id = $4 AND request = $5::jsonb, result FROM operator_actions WHERE request_id = $1`,
-		c.RequestID, c.Operator, c.name, string(c.Product), body).Scan(&same, &answer)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ActionResult{}, false, nil
-	}
-	if err != nil {
-		return ActionResult{}, false, err
-	}
-	if !same {
-		return ActionResult{}, false, ErrRequestReused
-	}
-	result := ActionResult{Repeat: true}
-	return result, true, json.Unmarshal(answer, &result)
-}
-
 // queueCommand keeps the command for the relay. Its outbox id is derived from the request, as its command id is.
-func (l *Ledger) queueCommand(ctx context.Context, tx pgx.Tx, a Action, m Movement) error {
+func (l *Ledger) queueCommand(ctx context.Context, tx pgx.Tx, a Action, encoded []byte, traceparent string) error {
 	_, err := tx.Exec(ctx, `
 INSERT INTO outbox (id, topic, product_id, aggregatetype, aggregateid, type, payload, traceparent)
 VALUES ($1::text::uuid, $2, $3, 'product', $3, $4, $5, $6)`,
-		order.OutboxCommandID(a.RequestID), l.topics.Orders, string(a.Product), string(order.TypeCommand), string(m.Command),
-		text(printable(m.Traceparent)))
+		order.OutboxCommandID(a.RequestID), l.topics.Orders, string(a.Product), string(order.TypeCommand), string(encoded),
+		text(printable(traceparent)))
 	return err
 }
 
-// validate also holds the command against the action: a command under another id or delta would be judged as something nobody asked for.
+func (c call) audit(body []byte) auditRow {
+	return auditRow{c.Action, c.name, body}
+}
+
+// validate also holds the command against the action.
 func (c call) validate() error {
 	if _, err := product.ParseID(string(c.Product)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if len(c.RequestID) < 1 || len(c.RequestID) > 128 || !storable(c.RequestID) {
+	if err := c.Action.validate(); err != nil || c.command == nil {
+		return err
+	}
+	return c.command.validate(c.Action)
+}
+
+func (a Action) validate() error {
+	if len(a.RequestID) < 1 || len(a.RequestID) > 128 || !storable(a.RequestID) {
 		return fmt.Errorf("request id: expected 1-128 characters: %w", ErrInvalid)
 	}
-	if c.Operator == "" || !storable(c.Operator) {
+	if a.Operator == "" || !storable(a.Operator) {
 		return fmt.Errorf("operator: expected a name: %w", ErrInvalid)
 	}
-	if c.movement == nil {
-		return nil
-	}
-	cmd, err := order.DecodeCommand(c.movement.Command)
+	return nil
+}
+
+func (c *command) validate(a Action) error {
+	cmd, err := order.DecodeCommand(c.encoded)
 	if err != nil {
 		return fmt.Errorf("command: %w: %w", ErrInvalid, err)
 	}
-	if cmd.Kind != order.KindAdjust || cmd.ID != c.RequestID || cmd.Product != c.Product || cmd.Delta != c.movement.Delta {
-		return fmt.Errorf("command: expected an adjust of %s by %d under the request id: %w", c.Product, c.movement.Delta, ErrInvalid)
+	if cmd.ID != a.RequestID || cmd.Product != a.Product || !c.is(cmd) {
+		return fmt.Errorf("command: expected %s of %s under the request id: %w", c.expected, a.Product, ErrInvalid)
 	}
 	return nil
 }

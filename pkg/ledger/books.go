@@ -79,6 +79,7 @@ func readBooks(ctx context.Context, tx pgx.Tx, b Batch) (books, error) {
 	s := books{
 		shelves: map[product.ID]shelf{}, orders: map[order.ID]OrderRow{}, keys: map[keyOf]order.ID{}, places: map[placeOf]order.ID{},
 		commands: map[string]CommandRow{}, units: map[userOf]int64{}, parkedO: map[order.ID]bool{}, parkedC: map[string]bool{},
+		redriven: map[order.ID]time.Time{},
 	}
 	if err := lockStock(ctx, tx, a, s); err != nil {
 		return books{}, err
@@ -126,12 +127,19 @@ func (s books) queueOrders(reads *pgx.Batch, a asked) {
 		}
 		return err
 	})
-	reads.Queue(`SELECT order_id::text FROM dead_letters WHERE order_id = ANY ($1::text[]::uuid[]) AND state = 'parked'`, ids).
+	reads.Queue(`SELECT order_id::text, state = 'redriven', recorded_at FROM dead_letters WHERE order_id = ANY ($1::text[]::uuid[])`, ids).
 		Query(func(rows pgx.Rows) error {
-			found, err := pgx.CollectRows(rows, pgx.RowTo[order.ID])
-			for _, id := range found {
-				s.parkedO[id] = true
-			}
+			var id order.ID
+			var redriven bool
+			var first time.Time
+			_, err := pgx.ForEachRow(rows, []any{&id, &redriven, &first}, func() error {
+				if redriven {
+					s.redriven[id] = first
+				} else {
+					s.parkedO[id] = true
+				}
+				return nil
+			})
 			return err
 		})
 }
@@ -148,7 +156,7 @@ func (s books) queueCommands(reads *pgx.Batch, a asked) {
 		}
 		return err
 	})
-	reads.Queue(`SELECT command_id FROM dead_letters WHERE command_id = ANY ($1::text[]) AND state = 'parked'`, ids).
+	reads.Queue(`SELECT command_id FROM dead_letters WHERE command_id = ANY ($1::text[]) AND state <> 'redriven'`, ids).
 		Query(func(rows pgx.Rows) error {
 			found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			for _, id := range found {

@@ -18,9 +18,10 @@ type books struct {
 	keys     map[keyOf]order.ID
 	places   map[placeOf]order.ID
 	commands map[string]CommandRow
-	units    map[userOf]int64  // confirmed units
-	parkedO  map[order.ID]bool // dead letters that wait for an operator, by order id
-	parkedC  map[string]bool   // and by command id
+	units    map[userOf]int64       // confirmed units
+	parkedO  map[order.ID]bool      // dead letters that wait for an operator or were dropped by one, by order id
+	parkedC  map[string]bool        // and by command id
+	redriven map[order.ID]time.Time // dead letters that were sent again, with the time of their first record
 }
 
 // shelf is a product's stock with what is judged beside it.
@@ -88,7 +89,7 @@ func decide(b Batch, s books) decision {
 		books: books{
 			at: s.at, shelves: maps.Clone(s.shelves), orders: maps.Clone(s.orders), keys: maps.Clone(s.keys),
 			places: maps.Clone(s.places), commands: maps.Clone(s.commands), units: maps.Clone(s.units),
-			parkedO: maps.Clone(s.parkedO), parkedC: maps.Clone(s.parkedC),
+			parkedO: maps.Clone(s.parkedO), parkedC: maps.Clone(s.parkedC), redriven: s.redriven,
 		},
 		fresh: map[order.ID]bool{}, updated: map[order.ID]bool{}, loads: map[product.ID]bool{},
 	}
@@ -151,6 +152,8 @@ func (c *court) judge(i int, in Input) Verdict {
 		return c.cancel(in)
 	case order.KindVoid:
 		return c.void(in)
+	case order.KindDrop:
+		return c.drop(in)
 	case order.KindAdjust:
 		return c.adjust(in)
 	case order.KindLoadStock:
@@ -196,8 +199,12 @@ func (c *court) place(i int, in Input) Verdict {
 	first, taken := c.keys[key]
 	taken = taken && cmd.IdempotencyKey != ""
 	stock, q := c.shelves[cmd.Product], int64(cmd.Quantity)
+	at := in.At
+	if first, again := c.redriven[cmd.OrderID]; again && first.Before(at) {
+		at = first // late is who sent late (F10); the wait for the operator was not the user's
+	}
 	switch {
-	case in.At.UnixMilli() > cmd.DeadlineMS:
+	case at.UnixMilli() > cmd.DeadlineMS:
 		row.Reason = order.ReasonExpired
 	case taken:
 		row.Reason, row.DuplicateOf = order.ReasonDuplicateKey, first
@@ -252,13 +259,28 @@ func (c *court) cancel(in Input) Verdict {
 	return c.answer(cmd, CommandDone, row.Seq, &row)
 }
 
-// void gives an id that nobody can account for its one verdict (F2). A parked order is accounted for: it waits for an operator.
+// drop gives a parked order that an operator gave up its verdict (F20). One that has a verdict by now keeps it.
+func (c *court) drop(in Input) Verdict {
+	cmd := in.Command
+	if row, found := c.orders[cmd.OrderID]; found {
+		return c.answer(cmd, CommandNothing, 0, &row)
+	}
+	row := OrderRow{
+		OrderID: cmd.OrderID, Product: cmd.Product, UserID: cmd.User, User: in.User,
+		State: order.StateRejected, Reason: order.ReasonFailed, Version: 1, JudgedAt: c.at,
+	}
+	row = c.record(row, order.Rejected, &cmd.ID, cmd.Traceparent)
+	return c.answer(cmd, CommandDone, row.Seq, &row)
+}
+
+// void gives an id that nobody can account for its one verdict (F2). A parked order is accounted for: it waits for an operator, or, redriven
+// or dropped by one, is on its way back.
 func (c *court) void(in Input) Verdict {
 	cmd := in.Command
 	if row, found := c.orders[cmd.OrderID]; found {
 		return c.answer(cmd, CommandNothing, 0, &row)
 	}
-	if c.parkedO[cmd.OrderID] {
+	if _, redriven := c.redriven[cmd.OrderID]; redriven || c.parkedO[cmd.OrderID] {
 		return c.answer(cmd, CommandNothing, 0, nil)
 	}
 	row := OrderRow{
@@ -326,7 +348,7 @@ func (c *court) answer(cmd order.Command, result string, seq int64, about *Order
 }
 
 func concernsOrder(k order.Kind) bool {
-	return k == order.KindPlace || k == order.KindCancel || k == order.KindVoid
+	return k == order.KindPlace || k == order.KindCancel || k == order.KindVoid || k == order.KindDrop
 }
 
 // printable keeps a trace context that is plain ASCII; a broken one is no reason to hold an order back.

@@ -32,7 +32,7 @@ func newModel(limit int64, totals map[product.ID]int64) *model {
 	m := &model{books: books{
 		at: time.UnixMicro(1_800_000_000_000_000), shelves: map[product.ID]shelf{}, orders: map[order.ID]OrderRow{}, keys: map[keyOf]order.ID{},
 		places: map[placeOf]order.ID{}, commands: map[string]CommandRow{}, units: map[userOf]int64{},
-		parkedO: map[order.ID]bool{}, parkedC: map[string]bool{},
+		parkedO: map[order.ID]bool{}, parkedC: map[string]bool{}, redriven: map[order.ID]time.Time{},
 	}, letters: map[int64]Park{}}
 	for p, total := range totals {
 		m.shelves[p] = shelf{Stock: Stock{Total: total}, userLimit: limit}
@@ -46,8 +46,9 @@ func (m *model) restricted(b Batch) books {
 	s := books{
 		at: m.at, shelves: map[product.ID]shelf{}, orders: map[order.ID]OrderRow{}, keys: map[keyOf]order.ID{},
 		places: map[placeOf]order.ID{}, commands: map[string]CommandRow{}, units: map[userOf]int64{},
-		parkedO: map[order.ID]bool{}, parkedC: map[string]bool{},
+		parkedO: map[order.ID]bool{}, parkedC: map[string]bool{}, redriven: map[order.ID]time.Time{},
 	}
+	keep(s.redriven, m.redriven, a.orders)
 	keep(s.shelves, m.shelves, a.products)
 	keep(s.orders, m.orders, a.orders)
 	keep(s.parkedO, m.parkedO, a.orders)
@@ -161,8 +162,8 @@ func (m *model) check(t *rapid.T) {
 			t.Fatalf("%s has %d units of %s", who.user, n, who.product)
 		}
 	}
-	for id := range m.parkedO { // pending until an operator decides; only a cancel may
-		if row, found := m.orders[id]; found && row.Reason != order.ReasonCancelledBefore {
+	for id := range m.parkedO { // pending until an operator decides; only a cancel and a drop may
+		if row, found := m.orders[id]; found && row.Reason != order.ReasonCancelledBefore && row.Reason != order.ReasonFailed {
 			t.Fatalf("order %s is parked and %s(%s)", id, row.State, row.Reason)
 		}
 	}
@@ -232,7 +233,7 @@ func drawLog(t *rapid.T) []Input {
 		in := Input{Offset: int64(i), At: base.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "late")) * time.Millisecond)}
 		about := placeOfID(rapid.IntRange(0, 30).Draw(t, "order"))
 		id := fmt.Sprintf("c%d", rapid.IntRange(0, 20).Draw(t, "command"))
-		switch rapid.SampledFrom([]string{"place", "place", "place", "place", "cancel", "void", "adjust", "load", "park", "clash", "foreign"}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]string{"place", "place", "place", "place", "cancel", "void", "drop", "adjust", "load", "park", "clash", "foreign"}).Draw(t, "kind") {
 		case "place":
 			in.Command, in.User = about, hash(about.User)
 		case "clash": // the same place under another order id
@@ -243,6 +244,9 @@ func drawLog(t *rapid.T) []Input {
 			in.Command, in.User = about, hash(about.User)
 		case "cancel":
 			in.Command = order.Command{Kind: order.KindCancel, ID: "cancel " + id, Product: about.Product, OrderID: about.OrderID, User: about.User}
+			in.User = hash(about.User)
+		case "drop":
+			in.Command = order.Command{Kind: order.KindDrop, ID: "drop " + id, Product: about.Product, OrderID: about.OrderID, User: about.User}
 			in.User = hash(about.User)
 		case "void":
 			in.Command = order.Command{Kind: order.KindVoid, ID: order.VoidID(about.OrderID), Product: about.Product, OrderID: about.OrderID}

@@ -28,6 +28,12 @@ var (
 	ErrRequestReused  = errors.New("request id was used for another call")
 	ErrLineEnd        = errors.New("line has reached its last incarnation") // no place is left; JOINT F42
 	ErrInvalid        = errors.New("invalid")                               // the text names the field
+	ErrUnknownOrder   = errors.New("the product has no such order")
+	ErrOrderState     = errors.New("order cannot be taken back: only a confirmed one holds units")
+	ErrUnknownLetter  = errors.New("no such dead letter")
+	ErrJudged         = errors.New("has its verdict") // a dead letter that can no longer be redriven
+	ErrLetterState    = errors.New("only a parked dead letter has a way out")
+	ErrUnverified     = errors.New("never verified: it can only be dropped")
 	ErrSchema         = errors.New("ledger's schema is older than this build")
 )
 

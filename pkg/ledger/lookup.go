@@ -49,11 +49,12 @@ SELECT `+orderColumns+` FROM orders WHERE (judged_at, order_id) > ($1, $2::text:
 	return page, classify(op, err)
 }
 
-// Parked says which of the orders are parked: pending until an operator redrives or drops them, never to be voided.
+// Parked says which of the orders are or were dead letters: pending until an operator redrives or drops them and the judge has met that,
+// never to be voided.
 func (l *Ledger) Parked(ctx context.Context, ids []order.ID) (map[order.ID]bool, error) {
 	const op = "read parked orders"
 	rows, err := l.pool.Query(ctx,
-		`SELECT order_id::text FROM dead_letters WHERE order_id = ANY ($1::text[]::uuid[]) AND state = 'parked'`, texts(ids))
+		`SELECT order_id::text FROM dead_letters WHERE order_id = ANY ($1::text[]::uuid[])`, texts(ids))
 	if err != nil {
 		return nil, classify(op, err)
 	}

@@ -28,7 +28,7 @@ func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Sett
 	if stock != nil {
 		body.Stock = stock.Delta
 	}
-	return l.act(ctx, call{Action: a, name: "put", body: body, movement: stock, do: func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error) {
+	return l.act(ctx, call{Action: a, name: "put", body: body, command: stock.command(), do: func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error) {
 		switch {
 		case row == nil:
 			created, err := create(ctx, tx, a.Product, settings)
@@ -94,7 +94,7 @@ func (l *Ledger) Restock(ctx context.Context, a Action, m Movement) (ActionResul
 	body := struct {
 		Delta int64 `json:"delta"`
 	}{m.Delta}
-	return l.act(ctx, call{Action: a, name: "restock", body: body, movement: &m, do: func(_ context.Context, _ pgx.Tx, row *ProductRow) (ActionResult, error) {
+	return l.act(ctx, call{Action: a, name: "restock", body: body, command: m.command(), do: func(_ context.Context, _ pgx.Tx, row *ProductRow) (ActionResult, error) {
 		if row == nil {
 			return ActionResult{}, ErrUnknownProduct
 		}

@@ -84,8 +84,16 @@ type CommandRow struct {
 	JudgedAt  time.Time
 }
 
+// The states of dead letters.
+const (
+	LetterParked   = "parked"
+	LetterRedriven = "redriven" // sent again by an operator; parked once more if that fails
+	LetterDropped  = "dropped"  // given up by an operator
+)
+
 // LetterRow is one dead letter.
 type LetterRow struct {
+	ID         int64 // what operators call it by
 	Topic      string
 	Partition  int
 	Offset     int64
@@ -93,8 +101,9 @@ type LetterRow struct {
 	OrderID    order.ID   // "" where it did not verify, or was no place
 	CommandID  string
 	Reason     string
-	State      string // parked, redriven, dropped
-	RecordedAt time.Time
+	State      string
+	RecordedAt time.Time // the first record's own timestamp
+	ParkedAt   time.Time
 }
 
 // OutboxRow is one outbox row, without what the relay keeps for itself.

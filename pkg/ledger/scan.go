@@ -27,13 +27,19 @@ func scanCommand(row pgx.CollectableRow) (CommandRow, error) {
 	return r, err
 }
 
-const letterColumns = `topic, partition, "offset", coalesce(product_id, ''), coalesce(order_id::text, ''), coalesce(command_id, ''),
-reason, state, recorded_at`
+const letterColumns = `id, topic, partition, "offset", coalesce(product_id, ''), coalesce(order_id::text, ''), coalesce(command_id, ''),
+reason, state, recorded_at, parked_at`
 
 func scanLetter(row pgx.CollectableRow) (LetterRow, error) {
 	var r LetterRow
-	err := row.Scan(&r.Topic, &r.Partition, &r.Offset, &r.Product, &r.OrderID, &r.CommandID, &r.Reason, &r.State, &r.RecordedAt)
+	err := row.Scan(r.columns()...)
 	return r, err
+}
+
+func (r *LetterRow) columns() []any {
+	return []any{
+		&r.ID, &r.Topic, &r.Partition, &r.Offset, &r.Product, &r.OrderID, &r.CommandID, &r.Reason, &r.State, &r.RecordedAt, &r.ParkedAt,
+	}
 }
 
 const outboxColumns = `id::text, n, topic, product_id, coalesce(seq, 0), type, aggregateid, payload, coalesce(traceparent, ''),

@@ -8,13 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/product"
 )
 
-// CommandVersion is the version of the commands' JSON that this build writes and understands.
+// CommandVersion is the version of the commands' JSON that this build writes and understands, but for kinds that came later: they
+// carry the version that brought them, so that a consumer of an earlier build waits for its successor instead of parking them (F20).
 const CommandVersion = 1
+
+// dropVersion brought the drop.
+const dropVersion = 2
 
 // ErrVersion says that the message is of a version this build does not know: wait and alarm, never park (F20).
 var ErrVersion = errors.New("unknown version")
@@ -32,7 +37,16 @@ const (
 	KindAdjust    Kind = "adjust"
 	KindLoadStock Kind = "load_stock"
 	KindVoid      Kind = "void"
+	KindDrop      Kind = "drop"
 )
+
+// version is that of a command of the kind.
+func (k Kind) version() int {
+	if k == KindDrop {
+		return dropVersion
+	}
+	return CommandVersion
+}
 
 // Command is the value of one record on the topic orders; its key is the product. Which fields a kind needs is checked
 // by Validate. The bytes of a place are made once, kept as the intent and sent again unchanged.
@@ -58,7 +72,7 @@ type Command struct {
 
 // Encode is the command's JSON: the same bytes for the same command.
 func (c Command) Encode() ([]byte, error) {
-	c.Version = CommandVersion
+	c.Version = c.Kind.version()
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encode command %s: %w", c.ID, err)
@@ -68,7 +82,7 @@ func (c Command) Encode() ([]byte, error) {
 
 // Sign returns the command with its MAC under the key. Not for a place, which its pass vouches for.
 func (c Command) Sign(key keyring.Key) (Command, error) {
-	c.Version, c.KeyID, c.MAC = CommandVersion, key.ID(), ""
+	c.Version, c.KeyID, c.MAC = c.Kind.version(), key.ID(), ""
 	unsigned, err := c.Encode()
 	if err != nil {
 		return Command{}, err
@@ -104,7 +118,8 @@ func (c Command) Verify(keys keyring.Ring) error {
 // not the pass or the MAC.
 func DecodeCommand(b []byte) (Command, error) {
 	var head struct {
-		Version *int `json:"v"`
+		Version *int            `json:"v"`
+		Kind    json.RawMessage `json:"kind"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
 		return Command{}, fmt.Errorf("decode command: %w", err)
@@ -112,7 +127,7 @@ func DecodeCommand(b []byte) (Command, error) {
 	if head.Version == nil {
 		return Command{}, fmt.Errorf("decode command: v: expected a number: %w", product.ErrInvalid)
 	}
-	if *head.Version > CommandVersion {
+	if kind := Kind(strings.Trim(string(head.Kind), `"`)); *head.Version > kind.version() {
 		return Command{}, fmt.Errorf("decode command: version %d: %w", *head.Version, ErrVersion)
 	}
 	var c Command
@@ -133,7 +148,7 @@ func (c Command) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: expected %s: %w", field, expected, product.ErrInvalid))
 		}
 	}
-	fault(c.Version >= 1, "v", "1")
+	fault(c.Version == c.Kind.version(), "v", strconv.Itoa(c.Kind.version()))
 	fault(c.ID != "" && len(c.ID) <= 128, "command_id", "1-128 characters")
 	if _, err := product.ParseID(string(c.Product)); err != nil {
 		faults = append(faults, err)
@@ -150,6 +165,8 @@ func (c Command) Validate() error {
 	case KindCancel:
 		needsOrder, needsUser = true, true
 		fault(c.Quantity >= 0, "quantity", "0 or more")
+	case KindDrop:
+		needsOrder, needsUser = true, true
 	case KindVoid:
 		needsOrder = true
 		_, err := product.ParseUserHash(string(c.UserHash))
@@ -158,7 +175,7 @@ func (c Command) Validate() error {
 		fault(c.Delta != 0 && c.Delta >= -1_000_000_000 && c.Delta <= 1_000_000_000, "delta", "a whole number of units, not 0")
 	case KindLoadStock:
 	default:
-		fault(false, "kind", "place, cancel, adjust, load_stock or void")
+		fault(false, "kind", "place, cancel, adjust, load_stock, void or drop")
 	}
 	if needsOrder {
 		if _, err := ParseID(string(c.OrderID)); err != nil {

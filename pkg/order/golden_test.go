@@ -3,6 +3,7 @@ package order_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,10 @@ func commands() map[string]order.Command {
 		"load_stock": {Version: 1, Kind: order.KindLoadStock, ID: "load-1", Product: "concert.2026_A-1", AtMS: 1, KeyID: "k1", MAC: "x"},
 		"void": {
 			Version: 1, Kind: order.KindVoid, ID: order.VoidID(id), Product: "concert.2026_A-1", OrderID: id, UserHash: hash, AtMS: 1,
+			KeyID: "k1", MAC: "x",
+		},
+		"drop": {
+			Version: 2, Kind: order.KindDrop, ID: "drop-1", Product: "concert.2026_A-1", OrderID: id, User: "kim", AtMS: 1,
 			KeyID: "k1", MAC: "x",
 		},
 	}
@@ -106,8 +111,9 @@ func TestCommandGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "command_"+name+"_v1.json", encoded)
-		sample, err := os.ReadFile(filepath.Join("testdata", "command_"+name+"_v1.json"))
+		sampleName := fmt.Sprintf("command_%s_v%d.json", name, c.Version)
+		golden(t, sampleName, encoded)
+		sample, err := os.ReadFile(filepath.Join("testdata", sampleName))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,6 +169,9 @@ func TestCommandValidate(t *testing.T) {
 		"nothing":            {"adjust", func(c *order.Command) { c.Delta = 0 }, "delta:"},
 		"too much":           {"adjust", func(c *order.Command) { c.Delta = 1_000_000_001 }, "delta:"},
 		"long key":           {"place", func(c *order.Command) { c.IdempotencyKey = strings.Repeat("x", 129) }, "idempotency_key:"},
+		"drop of before":     {"drop", func(c *order.Command) { c.Version = 1 }, "v:"},
+		"drop of nothing":    {"drop", func(c *order.Command) { c.OrderID = "" }, "order_id:"},
+		"drop of nobody's":   {"drop", func(c *order.Command) { c.User = "" }, "user:"},
 		"cancel of negative": {"cancel", func(c *order.Command) { c.Quantity = -1 }, "quantity:"},
 	} {
 		cmd := commands()[c.of]
@@ -187,7 +190,7 @@ func TestCommandValidate(t *testing.T) {
 
 func TestDecodeCommand(t *testing.T) {
 	t.Parallel()
-	for _, later := range []string{`{"v":2}`, `{"v":2,"kind":7}`, `{"v":1000000}`} {
+	for _, later := range []string{`{"v":2}`, `{"v":2,"kind":7}`, `{"v":2,"kind":"place"}`, `{"v":3,"kind":"drop"}`, `{"v":1000000}`} {
 		if _, err := order.DecodeCommand([]byte(later)); !errors.Is(err, order.ErrVersion) {
 			t.Errorf("%s: %v", later, err)
 		}

@@ -1,5 +1,5 @@
 // Package operator is the operators' desk over HTTP: who may call, what a call asks for, and which answer stands for which
-// outcome. It owns the tokens, the routes and the signing of the adjust commands that a change of stock leaves as. The ledger makes each
+// outcome. It owns the tokens, the routes and the signing of the adjust and cancel commands that changes leave as. The ledger makes each
 // change, its row in the audit trail and its outbox row in one transaction; the admission loop copies settings to Redis from
 // there. The desk never writes to Redis and never to Kafka, and is served on a port of its own.
 package operator
@@ -13,6 +13,7 @@ import (
 
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/ledger"
+	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 	"hanjul/pkg/telemetry"
 )
@@ -25,12 +26,14 @@ type Ledger interface {
 	Pause(ctx context.Context, a ledger.Action, reason string) (ledger.ActionResult, error)
 	Resume(ctx context.Context, a ledger.Action) (ledger.ActionResult, error)
 	Restock(ctx context.Context, a ledger.Action, m ledger.Movement) (ledger.ActionResult, error)
+	OrdersByID(ctx context.Context, ids []order.ID) (map[order.ID]ledger.OrderRow, error)
+	Cancel(ctx context.Context, a ledger.Action, c ledger.Cancellation) (ledger.ActionResult, error)
 }
 
 // Config is what a desk needs.
 type Config struct {
 	Tokens   Tokens
-	Commands keyring.Key // signs adjust commands (F31)
+	Commands keyring.Key // signs adjusts and cancels (F31)
 	Ledger   Ledger
 	Live     Live
 	// PassMin is the shortest life of a pass that lets everybody use it (F36). Shorter ones are refused, or only warned about
@@ -70,6 +73,7 @@ func (d *Desk) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/products/{product}/pause", d.change(d.pause))
 	mux.HandleFunc("POST /v1/products/{product}/resume", d.change(d.resume))
 	mux.HandleFunc("POST /v1/products/{product}/restock", d.change(d.restock))
+	mux.HandleFunc("POST /v1/products/{product}/orders/{order}/cancel", d.change(d.cancel))
 	return d.guard(mux)
 }
 

@@ -65,6 +65,14 @@ func (b *books) Restock(_ context.Context, a ledger.Action, m ledger.Movement) (
 	return b.note("restock", a)
 }
 
+func (b *books) OrdersByID(context.Context, []order.ID) (map[order.ID]ledger.OrderRow, error) {
+	return nil, b.err
+}
+
+func (b *books) Cancel(_ context.Context, a ledger.Action, c ledger.Cancellation) (ledger.ActionResult, error) {
+	return b.note("cancel "+string(c.User), a)
+}
+
 // config is a desk's setup over the books, with one operator, anna.
 func config(t testing.TB, l operator.Ledger) operator.Config {
 	t.Helper()

@@ -51,6 +51,8 @@ func (d *Desk) write(w http.ResponseWriter, r *http.Request, err error) {
 		p.Status, p.Type, p.Title = http.StatusMethodNotAllowed, "method-not-allowed", "No such method"
 	case errors.Is(err, ledger.ErrUnknownProduct):
 		p.Status, p.Type, p.Title = http.StatusNotFound, "unknown-product", "No such product"
+	case errors.Is(err, ledger.ErrUnknownOrder):
+		p.Status, p.Type, p.Title = http.StatusNotFound, "order-unknown", "No such order"
 	case errors.Is(err, ledger.ErrInvalid):
 		p.Status, p.Type, p.Title = http.StatusUnprocessableEntity, "invalid-field", "A field is not as expected"
 	case errors.Is(err, ledger.ErrRequestReused):
@@ -63,7 +65,7 @@ func (d *Desk) write(w http.ResponseWriter, r *http.Request, err error) {
 		p.Members = map[string]any{"field": "stock"}
 	case errors.Is(err, ledger.ErrClosed):
 		p.Status, p.Type, p.Title = http.StatusConflict, "closed", "The product is closed for good"
-	case errors.Is(err, ledger.ErrState):
+	case errors.Is(err, ledger.ErrState), errors.Is(err, ledger.ErrOrderState):
 		p.Status, p.Type, p.Title = http.StatusConflict, "state-conflict", "Not possible in this state"
 	default:
 		d.unexpected(r.Context(), err)

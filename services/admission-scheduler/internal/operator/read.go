@@ -27,7 +27,7 @@ const liveWithin = time.Second
 type changed struct {
 	view
 	Created   bool     `json:"created"`
-	CommandID *string  `json:"command_id"` // the adjust that will be judged; null when no stock moves
+	CommandID *string  `json:"command_id"` // the command that will be judged; null when none was sent
 	Repeat    bool     `json:"repeat"`     // this request was done before; the answer is the one of then
 	Warnings  []string `json:"warnings"`
 }

@@ -59,7 +59,7 @@ func (v Verifier) read(m kafka.Message) (ledger.Input, error) {
 	switch c.Kind {
 	case order.KindVoid:
 		in.User = c.UserHash
-	case order.KindPlace, order.KindCancel:
+	case order.KindPlace, order.KindCancel, order.KindDrop:
 		in.User = product.HashUser(v.Users, c.User)
 	}
 	return in, nil
