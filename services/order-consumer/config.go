@@ -32,6 +32,8 @@ type Config struct {
 	Session  time.Duration
 	Batch    int
 	Bytes    int
+	Window   int
+	Stuck    time.Duration
 	Postgres config.Secret
 	Conns    int
 
@@ -74,6 +76,8 @@ func loadConfig(s *config.Source) Config {
 		Session: s.Duration("SESSION", 10*time.Second, time.Second, 5*time.Minute, "how long the partitions of a process that died stand idle"),
 		Batch:   s.Int("BATCH_RECORDS", 500, 1, 5_000, "most commands of one judge transaction"),
 		Bytes:   s.Int("BATCH_BYTES", 1<<20, 1<<12, 64<<20, "most bytes of commands that are fetched at once"),
+		Window:  s.Int("WINDOW_RECORDS", 2_000, 1, 100_000, "commands read ahead among which products take turns, so that the only order of one is not behind the many of another"),
+		Stuck:   s.Duration("STUCK_AFTER", time.Minute, time.Second, time.Hour, "how long a partition's worker may give no sign of life, waiting for no store, before it is taken out of the group"),
 
 		Postgres: postgresURL(s),
 		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; five more are for the relay and for reconciling"),

@@ -24,6 +24,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	hanjul/deploy/local v0.0.0-00010101000000-000000000000
 	hanjul/pkg v0.0.0-00010101000000-000000000000
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -87,7 +87,9 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	//   transaction; copies change nothing. Failure: nothing, or (commit unknown) all of it is written; the batch comes again and finds out.
 	//   A crash behind it: redelivery finds everything known and goes on with step 2.
 	started := time.Now()
+	back := intake.AtStore(ctx)
 	result, err := f.Ledger.Judge(ctx, ledger.Batch{Topic: b.Topic, Partition: b.Partition, NextOffset: next, Commands: inputs})
+	back()
 	f.metrics.step(StepJudge, started)
 	if err != nil {
 		return err
@@ -102,7 +104,9 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	//   holds of its orders are gone; their users have ordered. Absolute numbers with a version, and removal by id: repeats and
 	//   late calls change nothing. Failure: part of the products done; the batch comes again.
 	started = time.Now()
+	back = intake.AtStore(ctx)
 	err = f.settle(ctx, result)
+	back()
 	f.metrics.step(StepSettle, started)
 	if err != nil {
 		return err
@@ -114,7 +118,9 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	// 3 Tell. Guarantee: the user of every order of the batch reads its verdict, which no later write of a lower version undoes.
 	//   Failure: part of the statuses written; the batch comes again. A crash behind it, before the offset: all of it again, for nothing.
 	started = time.Now()
+	back = intake.AtStore(ctx)
 	_, err = f.Status.PutMany(ctx, statuses(result))
+	back()
 	f.metrics.step(StepTell, started)
 	if err != nil {
 		return err
@@ -126,7 +132,8 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	return stopped
 }
 
-// read makes the judge's inputs, up to the first record of a version that this build does not know.
+// read makes the judge's inputs, up to the first record of a version that this build does not know. Next is the offset below which every
+// record has its verdict once these have theirs.
 func (f *Fulfiller) read(b intake.Batch) (inputs []ledger.Input, next int64, stopped error) {
 	inputs = make([]ledger.Input, 0, len(b.Records))
 	for _, m := range b.Records {
@@ -135,11 +142,11 @@ func (f *Fulfiller) read(b intake.Batch) (inputs []ledger.Input, next int64, sto
 			f.metrics.unknownVersion.Inc()
 			f.Logger.Error("command of a later build stops the partition; deploy a consumer that knows it",
 				"topic", b.Topic, "partition", b.Partition, "offset", m.Offset, "err", err)
-			return inputs, next, fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
+			return inputs, min(b.Next, m.Offset), fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
 		}
-		inputs, next = append(inputs, in), m.Offset+1
+		inputs = append(inputs, in)
 	}
-	return inputs, next, nil
+	return inputs, b.Next, nil
 }
 
 func (f *Fulfiller) settle(ctx context.Context, r ledger.Result) error {

@@ -118,7 +118,7 @@ func batch(from int64, records ...kafka.Message) intake.Batch {
 	for i := range records {
 		records[i].Offset = from + int64(i)
 	}
-	return intake.Batch{Topic: "orders", Partition: 3, Records: records, HighWater: from + int64(len(records))}
+	return intake.Batch{Topic: "orders", Partition: 3, Records: records, Next: from + int64(len(records)), HighWater: from + int64(len(records))}
 }
 
 // summary is what everybody can see, without ids and times: the ledger's rows and events, the slot's stock, and each user's status.

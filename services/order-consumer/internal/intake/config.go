@@ -23,13 +23,20 @@ const (
 	defaultJoinBackoff = 500 * time.Millisecond
 	defaultStopFor     = 10 * time.Second
 	defaultCheckEvery  = 10 * time.Second
+	defaultWindow      = 2000
+	defaultStuckAfter  = time.Minute
 )
 
-// Batch is a run of records of one partition, in order.
+// Batch is some records of one partition, in the order of the log. Between
+// them may lie others that came or will come in another batch, of other
+// products only.
 type Batch struct {
 	Topic     string
 	Partition int
 	Records   []kafka.Message
+	// Next is the offset below which every record has its verdict once those of
+	// this batch have theirs. It may be below the last of them.
+	Next      int64
 	HighWater int64 // One past the last record of the log when these were read.
 }
 
@@ -71,6 +78,14 @@ type Config struct {
 	// the committed offset, and at the first record of the log where either
 	// knows nothing. So a ledger that lost its tail gets it judged again (F34).
 	Progress Progress
+	// Window is how many records are read ahead, among which products take
+	// turns (2,000): within it the only order of one product is not behind the
+	// many of another.
+	Window int
+	// StuckAfter is how long a worker with records to handle may give no sign
+	// of life, while it waits for no store, before its generation is dropped
+	// (1 min).
+	StuckAfter time.Duration
 	// Registerer takes the metrics; nil means that none are registered.
 	Registerer prometheus.Registerer
 	// Logger hears what happens; nil means silence.
@@ -94,11 +109,11 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("intake: partition count %d is not positive", c.Partitions))
 	}
 
-	if c.MaxRecords < 0 || c.MaxBytes < 0 {
+	if c.MaxRecords < 0 || c.MaxBytes < 0 || c.Window < 0 {
 		faults = append(faults, errors.New("intake: negative bound"))
 	}
 
-	for _, d := range []time.Duration{c.MaxWait, c.Session, c.Heartbeat, c.Rebalance, c.JoinBackoff, c.StopFor, c.CheckEvery} {
+	for _, d := range []time.Duration{c.MaxWait, c.Session, c.Heartbeat, c.Rebalance, c.JoinBackoff, c.StopFor, c.CheckEvery, c.StuckAfter} {
 		if d < 0 {
 			faults = append(faults, errors.New("intake: negative duration"))
 
@@ -123,6 +138,8 @@ func (c Config) withDefaults() Config {
 	c.JoinBackoff = orDefault(c.JoinBackoff, defaultJoinBackoff)
 	c.StopFor = orDefault(c.StopFor, defaultStopFor)
 	c.CheckEvery = orDefault(c.CheckEvery, defaultCheckEvery)
+	c.Window = orDefault(c.Window, defaultWindow)
+	c.StuckAfter = orDefault(c.StuckAfter, defaultStuckAfter)
 	c.Topics = []string{c.Topic}
 	c.Timeout = orDefault(c.Timeout, 5*time.Second)
 

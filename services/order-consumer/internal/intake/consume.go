@@ -23,8 +23,9 @@ type worker struct {
 	working context.Context // Ends with the generation, or when the time to stop is over.
 	reading context.Context // Ends before that when the intake is asked to stop.
 
-	next    int64 // Where the next fetch begins.
+	next    int64 // Below it every record is handled.
 	backoff kafka.Backoff
+	pulse   pulse
 }
 
 // consume works on the partition until there is nothing more to do for it in
@@ -48,11 +49,16 @@ func (i *Intake) consume(reading, working, generation context.Context, g *kafkag
 		partition:  a.ID,
 		label:      strconv.Itoa(a.ID),
 		log:        i.cfg.Logger.With(slog.String("topic", i.cfg.Topic), slog.Int("partition", a.ID)),
-		working:    working,
 		reading:    until,
 		backoff:    kafka.Backoff{Max: time.Second},
 	}
+	w.working = context.WithValue(working, pulseKey{}, &w.pulse)
+	w.pulse.beat(time.Now())
+
 	defer w.forget()
+
+	i.enter(w)
+	defer i.exit(w)
 
 	if !w.locate(a.Offset) {
 		return true
@@ -65,10 +71,7 @@ func (i *Intake) consume(reading, working, generation context.Context, g *kafkag
 
 func (w *worker) loop() bool {
 	for w.reading.Err() == nil {
-		fetched, err := w.client.Fetch(w.reading, kafka.FetchRequest{
-			Topic: w.cfg.Topic, Partition: w.partition, Offset: w.next,
-			MaxBytes: w.cfg.MaxBytes, MaxWait: w.cfg.MaxWait,
-		})
+		fetched, err := w.fetch(w.next)
 
 		switch {
 		case w.reading.Err() != nil:
@@ -86,31 +89,69 @@ func (w *worker) loop() bool {
 
 		w.recovered()
 		w.lag(fetched.HighWater)
+		fetched = w.fill(fetched)
 
 		for len(fetched.Messages) > 0 {
-			count := min(len(fetched.Messages), w.cfg.MaxRecords)
-			batch := Batch{
-				Topic:     w.cfg.Topic,
-				Partition: w.partition,
-				Records:   fetched.Messages[:count:count],
-				HighWater: fetched.HighWater,
+			count := min(len(fetched.Messages), w.cfg.Window)
+			if done, proceed := w.turns(newWindow(fetched.Messages[:count]), fetched.HighWater); !done {
+				return proceed
 			}
+
 			fetched.Messages = fetched.Messages[count:]
-
-			if !w.judged(batch) {
-				return true
-			}
-
-			w.next = batch.Records[count-1].Offset + 1
-			if !w.commit(batch) {
-				return false
-			}
 		}
 
 		w.next = fetched.Next
 	}
 
 	return true
+}
+
+func (w *worker) fetch(from int64) (kafka.Fetched, error) {
+	defer func() { w.pulse.beat(time.Now()) }()
+
+	return w.client.Fetch(w.reading, kafka.FetchRequest{
+		Topic: w.cfg.Topic, Partition: w.partition, Offset: from, MaxBytes: w.cfg.MaxBytes, MaxWait: w.cfg.MaxWait,
+	})
+}
+
+// fill reads on until there is a window of records, as far as the log has them
+// already. What goes wrong here comes up again at the next fetch.
+func (w *worker) fill(fetched kafka.Fetched) kafka.Fetched {
+	for range fetchesOfWindow - 1 {
+		if len(fetched.Messages) == 0 || len(fetched.Messages) >= w.cfg.Window || fetched.Next >= fetched.HighWater {
+			break
+		}
+
+		more, err := w.fetch(fetched.Next)
+		if err != nil || len(more.Messages) == 0 {
+			break
+		}
+
+		fetched.Messages = append(fetched.Messages, more.Messages...)
+		fetched.Next, fetched.HighWater = more.Next, more.HighWater
+	}
+
+	return fetched
+}
+
+// turns has a window handled. When it is not done, the work of this membership
+// is over, and proceed says whether the generation may go on.
+func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
+	for {
+		some, next := records.take(w.cfg.MaxRecords)
+		if len(some) == 0 {
+			return true, true
+		}
+
+		batch := Batch{Topic: w.cfg.Topic, Partition: w.partition, Records: some, Next: next, HighWater: highWater}
+		if !w.judged(batch) {
+			return false, true
+		}
+
+		if !w.commit(batch) {
+			return false, false
+		}
+	}
 }
 
 // judged has the batch handled, again and again until that succeeds. It returns
@@ -120,6 +161,7 @@ func (w *worker) judged(batch Batch) bool {
 
 	for w.reading.Err() == nil {
 		err := w.handle(w.working, batch)
+		w.pulse.beat(time.Now())
 		// A membership that ended in the meantime has nothing to commit: the
 		// batch may be in other hands already.
 		if w.working.Err() != nil {
@@ -134,22 +176,32 @@ func (w *worker) judged(batch Batch) bool {
 		w.log.Warn("batch is redone", slog.Int64("offset", batch.Records[0].Offset),
 			slog.Int("records", len(batch.Records)), slog.Any("err", err))
 
+		end := w.pulse.rest()
 		_ = redo.Wait(w.reading) // The loop sees the end.
+
+		end()
 	}
 
 	return false
 }
 
-// commit stores the position. A refusal means that this membership is over,
+// commit stores the position, where the batch moved it. A refusal means that this membership is over,
 // which the heartbeat would tell a moment later: it ends the generation, and
 // the batch comes again to whoever owns the partition then.
 func (w *worker) commit(batch Batch) bool {
 	w.metrics.batches.Inc()
 	w.metrics.records.Add(float64(len(batch.Records)))
-	w.lag(batch.HighWater)
 	w.metrics.progress.WithLabelValues(w.label).SetToCurrentTime()
 
+	if batch.Next == w.next {
+		return true
+	}
+
+	w.next = batch.Next
+	w.lag(batch.HighWater)
+
 	err := w.generation.CommitOffsets(map[string]map[int]int64{w.cfg.Topic: {w.partition: w.next}})
+	w.pulse.beat(time.Now())
 
 	switch {
 	case err == nil:
@@ -186,6 +238,8 @@ func (w *worker) pause(operation string, err error) {
 
 	w.log.Log(w.reading, level, "retried", slog.String("operation", operation), slog.Int64("offset", w.next), slog.Any("err", err))
 
+	defer w.pulse.rest()()
+
 	_ = w.backoff.Wait(w.reading) // The loops look at the context themselves.
 }
 
@@ -197,6 +251,7 @@ func (w *worker) recovered() {
 func (w *worker) lag(highWater int64) {
 	lag := max(highWater-w.next, 0)
 	w.metrics.lag.WithLabelValues(w.label).Set(float64(lag))
+	w.pulse.lag(lag > 0)
 
 	if lag == 0 {
 		w.metrics.progress.WithLabelValues(w.label).SetToCurrentTime()

@@ -35,6 +35,7 @@ type Intake struct {
 	active   bool
 	lastErr  error
 	stranded map[int]error
+	workers  map[*worker]*time.Timer // Of those that are stuck: until the intake fails.
 }
 
 // New returns an intake; it connects when Run is called.
@@ -64,6 +65,7 @@ func New(cfg Config, handle Handler) (*Intake, error) {
 		conns:    kafka.NewConns(),
 		metrics:  m,
 		stranded: make(map[int]error),
+		workers:  make(map[*worker]*time.Timer),
 	}, nil
 }
 
@@ -97,8 +99,9 @@ func (i *Intake) Ready() error {
 // Run joins the group and consumes until ctx ends. Then it reads no more,
 // finishes the batches in hand within StopFor, commits them, leaves the group,
 // ends all goroutines and connections and returns nil. It returns an error only
-// when it must not go on, such as an ErrPartitions; everything else is waited
-// out. It is called once.
+// when it must not go on: an ErrPartitions, or an ErrStuck, which leaves a
+// goroutine behind that only the end of the process ends. Everything else is
+// waited out. It is called once.
 func (i *Intake) Run(ctx context.Context) error {
 	defer i.client.Close()
 	defer i.conns.Close()
@@ -121,6 +124,15 @@ func (i *Intake) Run(ctx context.Context) error {
 	defer abort(nil)
 
 	i.generations(reading, working, group)
+
+	if err := context.Cause(reading); errors.Is(err, ErrStuck) {
+		abort(err)
+
+		go i.leave(group) // Should the worker end after all; who runs us ends the process.
+
+		return err
+	}
+
 	i.finish(abort)
 	i.leave(group)
 

@@ -14,8 +14,8 @@ func (w *worker) locate(committed int64) bool {
 	known := committed >= 0 // Below zero it stands for the first record.
 
 	if known && w.cfg.Progress != nil {
-		next, ok, err := w.cfg.Progress(w.working, w.cfg.Topic, w.partition)
-		for ; err != nil; next, ok, err = w.cfg.Progress(w.working, w.cfg.Topic, w.partition) {
+		next, ok, err := w.progress()
+		for ; err != nil; next, ok, err = w.progress() {
 			w.pause("progress", err)
 
 			if w.reading.Err() != nil {
@@ -55,6 +55,12 @@ func (w *worker) locate(committed int64) bool {
 	}
 
 	return false
+}
+
+func (w *worker) progress() (next int64, ok bool, err error) {
+	defer w.pulse.rest()()
+
+	return w.cfg.Progress(w.working, w.cfg.Topic, w.partition)
 }
 
 // relocate decides what follows when the position is not in the log. Below its

@@ -105,10 +105,26 @@ func keys() (keys [partitions][]byte) {
 func (b *bundle) send(t testing.TB, count int, to ...int) {
 	t.Helper()
 
+	var records []kafka.Record
+
+	for _, partition := range to {
+		for range count {
+			records = append(records, kafka.Record{Topic: b.topic, Key: keys()[partition], Value: fmt.Append(nil, b.sent[partition])})
+			b.sent[partition]++
+		}
+	}
+
+	b.produce(t, records)
+}
+
+// produce appends records as they are.
+func (b *bundle) produce(t testing.TB, records []kafka.Record) {
+	t.Helper()
+
 	p, err := kafka.NewProducer(kafka.ProducerConfig{
 		Config:     b.kafka,
 		Partitions: map[string]int{b.topic: partitions},
-		RetryFor:   patience,
+		RetryFor:   patience, QueueRecords: max(len(records), 1),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,15 +142,6 @@ func (b *bundle) send(t testing.TB, count int, to ...int) {
 			t.Error(err)
 		}
 	}()
-
-	var records []kafka.Record
-
-	for _, partition := range to {
-		for range count {
-			records = append(records, kafka.Record{Topic: b.topic, Key: keys()[partition], Value: fmt.Append(nil, b.sent[partition])})
-			b.sent[partition]++
-		}
-	}
 
 	for _, r := range p.Produce(patient(t), records) {
 		if r.Outcome != kafka.Accepted {

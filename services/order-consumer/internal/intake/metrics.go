@@ -11,6 +11,7 @@ type metrics struct {
 	lag         *prometheus.GaugeVec
 	progress    *prometheus.GaugeVec
 	stranded    *prometheus.GaugeVec
+	stuck       *prometheus.CounterVec
 	redos       *prometheus.CounterVec
 	fetchErrors *prometheus.CounterVec
 	lost        *prometheus.CounterVec
@@ -36,6 +37,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		lag:         prometheus.NewGaugeVec(gauge("hanjul_intake_lag_records", "Records of the log that are not handled yet."), partition),
 		progress:    prometheus.NewGaugeVec(gauge("hanjul_intake_progress_timestamp_seconds", "When a batch was last handled, or nothing was left."), partition),
 		stranded:    prometheus.NewGaugeVec(gauge("hanjul_intake_stranded", "1 while the position is above the end of the log."), partition),
+		stuck:       prometheus.NewCounterVec(counter("hanjul_intake_stuck_total", "Generations dropped because a worker with records to handle gave no sign of life."), partition),
 		redos:       prometheus.NewCounterVec(counter("hanjul_intake_redos_total", "Batches given to the handler again."), partition),
 		fetchErrors: prometheus.NewCounterVec(counter("hanjul_intake_fetch_errors_total", "Fetches that failed."), partition),
 		lost:        prometheus.NewCounterVec(counter("hanjul_intake_lost_records_total", "Offsets deleted from the log before they were read."), partition),
@@ -54,7 +56,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.lag, m.progress, m.stranded, m.redos, m.fetchErrors, m.lost, m.commits, m.batches, m.records,
+		m.lag, m.progress, m.stranded, m.stuck, m.redos, m.fetchErrors, m.lost, m.commits, m.batches, m.records,
 		m.generations, m.joinErrors, m.assigned, m.unassigned,
 	} {
 		faults = append(faults, registerer.Register(c))

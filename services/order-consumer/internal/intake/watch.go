@@ -47,19 +47,27 @@ func (i *Intake) compare(count int) error {
 
 // watch lasts as long as the generation. It stops the intake when the topic
 // grew, and tells when the group leaves partitions to nobody, which happens
-// when its leader joined on incomplete metadata.
+// when its leader joined on incomplete metadata. It ends, and with it the
+// generation, when a worker is stuck: heartbeats go on beside a worker that
+// does not, so that nobody else would take its partition.
 func (i *Intake) watch(ctx context.Context) {
 	ticker := time.NewTicker(i.cfg.CheckEvery)
 	defer ticker.Stop()
+
+	pulses := time.NewTicker(max(i.cfg.StuckAfter/4, time.Millisecond))
+	defer pulses.Stop()
 
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			i.check(ctx)
+		case now := <-pulses.C:
+			if i.anyStuck(now) {
+				return
+			}
 		}
-
-		i.check(ctx)
 	}
 }
 
