@@ -39,21 +39,14 @@ FROM lane CROSS JOIN LATERAL (
 WHERE lane.product_id IS NOT NULL AND ` + shardOfLane + ` = ANY ($6::int[])
 LIMIT $5`
 
-// claim writes the owner's token. The span of times keeps it to the partitions concerned. The odd way of asking for unpublished
-// rows keeps it off the index of those: a planner that believes there are few would read the whole backlog for each claim.
-const claim = `
-UPDATE outbox SET claim = $1, claimed_at = now()
-WHERE id = ANY ($2::uuid[]) AND created_at BETWEEN $3 AND $4 AND coalesce(published_at, 'infinity') = 'infinity'
-RETURNING id::text`
-
 type picked struct {
 	Row
 	rank int64
 }
 
 // Claim takes unpublished rows of the owner's shards, less those in except, at most limit, and returns them in the order in which
-// they must leave: by product, a product's events by seq, the rest by n. Lanes in hold are left out. What was claimed before and not marked is returned
-// again. Successive claims go round the products; none at all means that nothing waits outside hold.
+// they must leave: by product, a product's events by seq, the rest by n. Lanes in hold are left out. Nothing is
+// written: the shard's lock is the claim, and what was claimed before and not marked is returned again. Successive claims go round the products; none at all means that nothing waits outside hold.
 func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane, except ...int) ([]Row, error) {
 	shards := slices.DeleteFunc(w.Held(), func(shard int) bool { return slices.Contains(except, shard) })
 	if len(shards) == 0 {
@@ -71,16 +64,7 @@ func (w *Owner) Claim(ctx context.Context, limit int, hold []Lane, except ...int
 		return nil, nil
 	}
 	w.after = found[len(found)-1].Product
-	ids, from, to := span(found)
-	rows, err := w.conn.Query(ctx, claim, w.token, ids, from, to)
-	if err != nil {
-		return nil, fmt.Errorf("claim outbox rows: %w", err)
-	}
-	claimed, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("claim outbox rows: %w", err)
-	}
-	return heads(found, claimed), nil
+	return heads(found), nil
 }
 
 func (w *Owner) pick(ctx context.Context, limit int, hold []Lane, shards []int) ([]picked, error) {
@@ -107,12 +91,8 @@ func (w *Owner) pick(ctx context.Context, limit int, hold []Lane, shards []int) 
 }
 
 // heads sorts what was picked and keeps of each product's events, and of its other rows, the unbroken beginning: a statement
-// promises no order for what LIMIT cuts and RETURNING returns, and a row must never leave without those before it.
-func heads(found []picked, claimed []string) []Row {
-	ours := make(map[string]bool, len(claimed))
-	for _, id := range claimed {
-		ours[id] = true
-	}
+// promises no order for what LIMIT cuts, and a row must never leave without those before it.
+func heads(found []picked) []Row {
 	slices.SortFunc(found, func(a, b picked) int { return compare(a.Row, b.Row) })
 	rows := make([]Row, 0, len(found))
 	type run struct {
@@ -122,7 +102,7 @@ func heads(found []picked, claimed []string) []Row {
 	next := make(map[run]int64)
 	for _, p := range found {
 		r := run{p.Product, p.IsEvent()}
-		if !ours[p.ID] || p.rank != next[r]+1 {
+		if p.rank != next[r]+1 {
 			continue
 		}
 		next[r]++

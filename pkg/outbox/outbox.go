@@ -3,8 +3,8 @@
 // decides what the row tells) and never deletes one. It knows no Kafka: the relay of order-consumer stands between.
 //
 // Products are spread over shards. One process at a time owns a shard, by an advisory lock on a connection of its own, which holds
-// all its shards; the processes share them out evenly. Behind the lock stands a second fence: rows are marked only where they
-// still carry the owner's claim, so that one who was paused and replaced marks nothing.
+// all its shards; the processes share them out evenly. It marks on that same connection, so one who
+// was replaced, its session gone, marks nothing.
 package outbox
 
 import (
@@ -22,7 +22,7 @@ import (
 var (
 	// ErrShards says that another process works with another number of shards: stand by and ask again.
 	ErrShards = errors.New("the outbox is shared by another number of shards")
-	// ErrLost says that a row carried another owner's claim when it was to be marked: step down.
+	// ErrLost says that a row had been marked by another owner: step down.
 	ErrLost = errors.New("the outbox was taken over")
 )
 

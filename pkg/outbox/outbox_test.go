@@ -200,18 +200,18 @@ func TestOwnerMark(t *testing.T) {
 		}
 	})
 
-	t.Run("ChangesNothingOnceTheClaimWasTaken", func(t *testing.T) {
+	t.Run("TellsThatAnotherMarked", func(t *testing.T) {
 		t.Parallel()
 		table, box := bundle(t)
 		table.Insert(event("a", 1), event("a", 2))
 		owner := own(t, box)
 		rows := claim(t, owner, 10)
-		table.Exec(`UPDATE outbox SET claim = 'somebody else'`)
-		if n, err := owner.Mark(t.Context(), rows); n != 0 || !errors.Is(err, outbox.ErrLost) {
-			t.Errorf("mark = %d, %v; want 0 and ErrLost", n, err)
+		table.Exec(`UPDATE outbox SET claim = 'somebody else', published_at = now() WHERE seq = 1`)
+		if n, err := owner.Mark(t.Context(), rows); n != 1 || !errors.Is(err, outbox.ErrLost) {
+			t.Errorf("mark = %d, %v; want 1 and ErrLost", n, err)
 		}
-		if left := table.Unpublished(); left != 2 {
-			t.Errorf("%d rows unpublished, want 2", left)
+		if left := table.Count(`SELECT count(*) FROM outbox WHERE claim = 'somebody else'`); left != 1 {
+			t.Errorf("the other's mark stands on %d rows, want 1", left)
 		}
 	})
 }

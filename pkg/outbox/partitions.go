@@ -88,7 +88,7 @@ func partitionStatements(name string, day, now time.Time) []string {
 	}
 	return []string{
 		`SET LOCAL lock_timeout = '1s'`,
-		// Rows are written, claimed and marked once each; room on the page keeps the claim off the indexes, and dead
+		// Rows are written once and marked once; room on the page keeps the mark where the row is, and dead
 		// versions must go long before a fifth of the table has died.
 		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)`,
 		`ALTER TABLE ` + name + ` ADD CONSTRAINT day CHECK (created_at >= '` + from + `' AND created_at < '` + to + `')`,
