@@ -24,6 +24,8 @@ PATTERNS  = $(shell go list -m -f '{{.Dir}}/...')
 RACE := $(if $(shell command -v $$(go env CC)),-race)
 # How long one package's tests may take before they are ended with a stack dump.
 TEST_TIMEOUT ?= 5m
+# Vetting every dependency again would cost a minute on a cold cache; verify vets.
+GO_TEST := go test $(RACE) -vet=off
 
 ##@ Everyday
 
@@ -49,7 +51,7 @@ run: build ## keep the whole stack running, with a product open; state survives 
 
 .PHONY: test
 test: build warn-race ## the whole suite, with its servers and the race detector
-	$(BIN)/hanjul-local with-servers -- go test $(RACE) -timeout $(TEST_TIMEOUT) work
+	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -timeout $(TEST_TIMEOUT) work
 
 .PHONY: race
 race: test ## the same: the suite always runs with the race detector
@@ -60,7 +62,7 @@ kafka: build ## fetch Apache Kafka's jars and start one node (needs Java 17 and 
 
 .PHONY: test-kafka
 test-kafka: build warn-race ## the Kafka suite and one sale on Apache Kafka itself
-	HANJUL_KAFKA=jars $(BIN)/hanjul-local with-servers -- go test $(RACE) -count=1 -timeout 10m -run '^TestKafka' \
+	HANJUL_KAFKA=jars $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 10m -run '^TestKafka' \
 		hanjul/pkg/kafka/... hanjul/services/order-consumer/internal/intake/... hanjul/e2e/...
 
 .PHONY: chaos

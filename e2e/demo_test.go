@@ -27,7 +27,7 @@ func demo(t *testing.T, env ...string) (command *exec.Cmd, mark string) {
 	}
 	data := localtest.Dir(t)
 	mark = "HANJUL_TEST_MARK=" + data
-	command = exec.Command(program) //nolint:noctx // ended by the signals that the tests send
+	command = exec.Command(program) // ended by the signals that the tests send
 	for _, line := range os.Environ() {
 		// The suite's shared servers are not the demo's to sell on.
 		if name, _, _ := strings.Cut(line, "="); name != "HANJUL_REDIS_ADDRS" && name != "HANJUL_POSTGRES_URL" && name != "HANJUL_KAFKA_BROKERS" {
