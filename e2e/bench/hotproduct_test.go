@@ -71,6 +71,7 @@ func hot(b *testing.B, stack *local.Stack, id product.ID) float64 {
 	if err := consumer.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
+	defer profile(b, b.Name(), consumer)()
 	for limit := time.Now().Add(5 * time.Minute); ; {
 		_, ends, err = kafka.Offsets(b.Context(), conf, events)
 		if err != nil {

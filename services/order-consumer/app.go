@@ -106,7 +106,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	commands, err := intake.New(intake.Config{
 		Config: c.Kafka.client(), Group: c.Group, Topic: c.Kafka.Topics.Orders, Partitions: c.Kafka.Partitions,
 		MaxRecords: c.Batch, MaxBytes: c.Bytes, Window: c.Window, StuckAfter: c.Stuck, Session: c.Session, StopFor: stopIntake,
-		Progress: progress(judging), Registerer: registry, Logger: logger,
+		Progress: progress(judging), Prepare: till.Prepare, Registerer: registry, Logger: logger,
 	}, till.Fulfil)
 	if err != nil {
 		return nil, err

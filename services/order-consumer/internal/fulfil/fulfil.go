@@ -5,7 +5,6 @@ package fulfil
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -78,7 +77,11 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	// 0 Read. Decodes and verifies; touches nothing. What fails here is parked by the judge, in its transaction; so parking is
 	//   as atomic as judging. A version of a later build cuts the batch short: what lies before it is fulfilled, then the
 	//   error is returned and the partition waits for a newer consumer.
-	inputs, next, stopped := f.read(b)
+	r, prepared := b.Prepared.(reading)
+	if !prepared {
+		r = f.read(b)
+	}
+	inputs, stopped := r.inputs, f.stopped(b, r)
 	if len(inputs) == 0 {
 		return stopped
 	}
@@ -88,7 +91,7 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	//   A crash behind it: redelivery finds everything known and goes on with step 2.
 	started := time.Now()
 	back := intake.AtStore(ctx)
-	result, err := f.Ledger.Judge(ctx, ledger.Batch{Topic: b.Topic, Partition: b.Partition, NextOffset: next, Commands: inputs})
+	result, err := f.Ledger.Judge(ctx, ledger.Batch{Topic: b.Topic, Partition: b.Partition, NextOffset: r.next, Commands: inputs})
 	back()
 	f.metrics.step(StepJudge, started)
 	if err != nil {
@@ -130,23 +133,6 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 		return err
 	}
 	return stopped
-}
-
-// read makes the judge's inputs, up to the first record of a version that this build does not know. Next is the offset below which every
-// record has its verdict once these have theirs.
-func (f *Fulfiller) read(b intake.Batch) (inputs []ledger.Input, next int64, stopped error) {
-	inputs = make([]ledger.Input, 0, len(b.Records))
-	for _, m := range b.Records {
-		in, err := f.Verifier.read(m)
-		if err != nil {
-			f.metrics.unknownVersion.Inc()
-			f.Logger.Error("command of a later build stops the partition; deploy a consumer that knows it",
-				"topic", b.Topic, "partition", b.Partition, "offset", m.Offset, "err", err)
-			return inputs, min(b.Next, m.Offset), fmt.Errorf("fulfil %s/%d at %d: %w", b.Topic, b.Partition, m.Offset, err)
-		}
-		inputs = append(inputs, in)
-	}
-	return inputs, b.Next, nil
 }
 
 func (f *Fulfiller) settle(ctx context.Context, r ledger.Result) error {

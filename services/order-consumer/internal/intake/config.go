@@ -38,6 +38,7 @@ type Batch struct {
 	// this batch have theirs. It may be below the last of them.
 	Next      int64
 	HighWater int64 // One past the last record of the log when these were read.
+	Prepared  any   // What Config.Prepare made of it; nil without one.
 }
 
 // Handler works on a batch. Nil says that every record of it has its verdict or
@@ -86,6 +87,11 @@ type Config struct {
 	// of life, while it waits for no store, before its generation is dropped
 	// (1 min).
 	StuckAfter time.Duration
+	// Prepare, when given, is called once with each batch ahead of its turn,
+	// while the batch before it is in hand. It must touch nothing outside: the
+	// batch may never be handled. It is called concurrently for different
+	// partitions.
+	Prepare func(Batch) any
 	// Registerer takes the metrics; nil means that none are registered.
 	Registerer prometheus.Registerer
 	// Logger hears what happens; nil means silence.

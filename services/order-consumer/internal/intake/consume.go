@@ -134,24 +134,47 @@ func (w *worker) fill(fetched kafka.Fetched) kafka.Fetched {
 	return fetched
 }
 
-// turns has a window handled. When it is not done, the work of this membership
-// is over, and proceed says whether the generation may go on.
+// turns has a window handled: one batch at a time, while the one after it is
+// prepared. When it is not done, the work of this membership is over, and
+// proceed says whether the generation may go on.
 func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
+	ahead := w.prepare(records, highWater)
+	defer func() { <-ahead }() // Nothing goes on behind our back.
+
 	for {
-		some, next := records.take(w.cfg.MaxRecords)
-		if len(some) == 0 {
+		batch := <-ahead
+		ahead = w.prepare(records, highWater)
+
+		switch {
+		case len(batch.Records) == 0:
 			return true, true
-		}
-
-		batch := Batch{Topic: w.cfg.Topic, Partition: w.partition, Records: some, Next: next, HighWater: highWater}
-		if !w.judged(batch) {
+		case !w.judged(batch):
 			return false, true
-		}
-
-		if !w.commit(batch) {
+		case !w.commit(batch):
 			return false, false
 		}
 	}
+}
+
+// prepare takes the next batch of a window and hands it over when it is
+// prepared; one without records when there are no more.
+func (w *worker) prepare(records *window, highWater int64) <-chan Batch {
+	prepared := make(chan Batch, 1)
+	some, next := records.take(w.cfg.MaxRecords)
+	batch := Batch{Topic: w.cfg.Topic, Partition: w.partition, Records: some, Next: next, HighWater: highWater}
+
+	if len(some) == 0 || w.cfg.Prepare == nil {
+		prepared <- batch
+
+		return prepared
+	}
+
+	go func() {
+		batch.Prepared = w.cfg.Prepare(batch)
+		prepared <- batch
+	}()
+
+	return prepared
 }
 
 // judged has the batch handled, again and again until that succeeds. It returns
