@@ -1,6 +1,6 @@
 // Package orderstatus owns the statuses of orders in Redis, one versioned hash per order, and the list of orders whose status
 // somebody asked for and Redis does not know. A status is a cache of the ledger: it may vanish, and comes back when it is
-// asked for. It decides nothing. queue-api writes pending and accepted and reads; order-consumer writes verdicts and drains
+// asked for. Whoever follows is told, as a hint, which statuses were written. It decides nothing. queue-api writes pending and accepted and reads; order-consumer writes verdicts and drains
 // the list.
 package orderstatus
 

@@ -19,7 +19,8 @@ type Entry struct {
 }
 
 // Put writes a status if its version is greater than the stored one, and tells whether it did. A quantity of 0 or an empty
-// digest leaves what a lower version knew. Each write renews the status's life. Safe to repeat.
+// digest leaves what a lower version knew. Each write renews the status's life and is hinted at to those who Follow. Safe to
+// repeat.
 func (s *Store) Put(ctx context.Context, id order.ID, status order.Status) (written bool, err error) {
 	call := s.call(Entry{id, status})
 	answer, err := s.put.Run(ctx, s.rdb, call.Keys, call.Args...)
@@ -57,7 +58,7 @@ func (s *Store) call(e Entry) redisconn.Call {
 		Args: []any{
 			strconv.Itoa(e.Status.Version), string(e.Status.State), string(e.Status.Reason), string(e.Status.User),
 			string(e.Status.Product), strconv.Itoa(e.Status.Quantity), e.Status.Digest,
-			strconv.FormatInt(s.config.TTL.Milliseconds(), 10),
+			strconv.FormatInt(s.config.TTL.Milliseconds(), 10), s.keys.Hints(), string(e.ID),
 		},
 	}
 }

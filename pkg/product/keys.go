@@ -34,3 +34,6 @@ func (k Keyspace) Status(orderID string) string { return k.Prefix + "status:" + 
 
 // Wanted is the sorted set of statuses that somebody asked for and Redis does not know (owner orderstatus).
 func (k Keyspace) Wanted() string { return k.Prefix + "status:wanted" }
+
+// Hints is no key but the channel on which the ids of orders whose status changed are published (owner orderstatus).
+func (k Keyspace) Hints() string { return k.Prefix + "status:hints" }

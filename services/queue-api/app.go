@@ -20,6 +20,7 @@ import (
 	"hanjul/pkg/telemetry"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
 
@@ -34,6 +35,7 @@ type app struct {
 
 	server, admin *httpserver.Server
 	gate          *httpserver.Gate
+	streams       *streams.Hub
 	sweeper       *submit.Sweeper
 	producer      *kafka.Producer
 	redis         closer
@@ -61,6 +63,10 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	opened, err := streams.NewMetrics(registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
 
 	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{
 		Addrs: cfg.RedisAddrs, Timeout: cfg.RedisTimeout, ClientName: "queue-api",
@@ -68,9 +74,10 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	keys := product.Keyspace{Prefix: cfg.KeyPrefix}
 	room, statuses := waitingroom.New(rdb, keys), orderstatus.New(rdb, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
-	surface := httpapi.New(room, statuses, orders, httpapi.Keys{
+	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
+	surface := httpapi.New(room, statuses, orders, open, httpapi.Keys{
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: keyring.Ring{cfg.Tickets}, Passes: cfg.Passes,
-	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, Advise: cfg.Local})
+	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})
 
 	gate := httpserver.NewGate(cfg.ReadyDrain)
 	return &app{
@@ -80,6 +87,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		// a connection refused: a store that is away is a metric.
 		admin:    httpserver.NewAdmin(logger, cfg.AdminListen, registry, gate.Check()),
 		gate:     gate,
+		streams:  open,
 		sweeper:  submit.NewSweeper(orders, cfg.Users, cfg.SweepEvery),
 		producer: producer,
 		redis:    rdb,
@@ -98,6 +106,8 @@ func (a *app) Run(ctx context.Context) error {
 	}
 	return lifecycle.Run(ctx, a.logger,
 		a.gate.Component(),
+		// Before the server: its streams would never end by themselves, and it waits for them.
+		lifecycle.Component{Name: "streams", Run: a.streams.Run},
 		a.server.Component("storefront"),
 		lifecycle.Component{Name: "sweeper", Run: a.sweeper.Run},
 		lifecycle.Component{Name: "producer", Run: a.producer.Run, StopWithin: 20 * time.Second},

@@ -8,15 +8,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/config"
+	"hanjul/pkg/order"
+	"hanjul/pkg/orderstatus"
+	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 	"hanjul/services/queue-api/internal/apitest"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
 
@@ -81,9 +87,30 @@ func TestApp(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
+	// An order whose status is there, and somebody who waits for it until the process ends.
+	owner := product.HashUser(a.cfg.Users, "a")
+	id := order.DeriveID(a.cfg.Orders, "shoe", owner, product.MakePlace(1, 1), 1)
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}))
+	defer func() { _ = rdb.Close() }()
+	status := order.Status{Version: order.VersionAccepted, State: order.StateAccepted, Product: "shoe", User: owner, Quantity: 1}
+	if _, err := orderstatus.New(rdb, product.Keyspace{Prefix: fixture.Prefix}, orderstatus.Config{}).Put(ctx, id, status); err != nil {
+		t.Fatal(err)
+	}
+	stream := make(chan string, 1)
+	go func() {
+		_, body := get(t, storefront+"/v1/orders/"+string(id)+"/events")
+		stream <- body
+	}()
+	apitest.Eventually(t, "a stream", func() bool {
+		_, body := get(t, admin+"/metrics")
+		return strings.Contains(body, streams.MetricOpen+" 1\n")
+	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
+	}
+	if body := <-stream; !strings.Contains(body, `"status":"accepted"`) || !strings.Contains(body, "event: reconnect\n") {
+		t.Fatal(body)
 	}
 }
 
@@ -141,11 +168,13 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	got := []string{
-		httpapi.MetricRequests, httpapi.MetricHopSeconds, httpapi.MetricPolls,
+		httpapi.MetricRequests, httpapi.MetricHopSeconds, httpapi.MetricPolls, httpapi.MetricStreamEnds,
+		streams.MetricOpen, streams.MetricRefused, streams.MetricChanges,
 		submit.MetricSubmits, submit.MetricResent, submit.MetricStoreFaults, submit.MetricSweepOK,
 	}
 	want := []string{
-		"hanjul_api_requests_total", "hanjul_api_hop_seconds", "hanjul_api_polls_total",
+		"hanjul_api_requests_total", "hanjul_api_hop_seconds", "hanjul_api_polls_total", "hanjul_api_stream_ends_total",
+		"hanjul_api_streams", "hanjul_api_streams_refused_total", "hanjul_api_stream_changes_total",
 		"hanjul_submit_outcomes_total", "hanjul_submit_resent_total", "hanjul_submit_store_faults_total", "hanjul_submit_sweep_ok",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

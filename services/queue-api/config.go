@@ -36,6 +36,9 @@ type Config struct {
 	Tickets keyring.Key
 	Passes  *pass.Signer
 
+	StreamMax                     int
+	StreamReread, StreamHeartbeat time.Duration
+
 	Cadence    httpapi.Cadence
 	SweepEvery time.Duration
 	ReadyDrain time.Duration
@@ -67,9 +70,12 @@ func loadConfig(s *config.Source) Config {
 			Mid:  poll("POLL_MID", cadence.Mid, "people within 1,000 of the head"),
 			Far:  poll("POLL_FAR", cadence.Far, "people farther behind"),
 		},
-		SweepEvery: s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),
-		ReadyDrain: s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
-		Drain:      s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
+		StreamMax:       s.Int("STREAM_MAX", 10_000, 1, 1_000_000, "streams of orders open at once; beyond them the answer is streams-full"),
+		StreamReread:    s.Duration("STREAM_REREAD", 2*time.Second, 10*time.Millisecond, time.Minute, "time between two looks at every status that a stream waits for, in case the hint was lost"),
+		StreamHeartbeat: s.Duration("STREAM_HEARTBEAT", 10*time.Second, 100*time.Millisecond, 10*time.Minute, "time between two signs of life of a stream, ± 20 %; below the idle limit of whatever stands in front"),
+		SweepEvery:      s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),
+		ReadyDrain:      s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
+		Drain:           s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
 	}
 	if strings.ContainsAny(c.KeyPrefix, "{}") {
 		s.Fault("KEY_PREFIX", "expected no braces, which would move the keys' slots")

@@ -30,6 +30,7 @@ import (
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	Fault    func(step string) error // submit's crash
 	Redis    []string                // a Redis of the test's own; empty for the shared one
 	Timeout  time.Duration           // wait for Redis; 0 for 5 s
+	Streams  streams.Config          // bounds of the streams
+	Surface  func(*httpapi.Config)   // changes the surface's settings
 }
 
 // Bundle is one product and the surface in front of it.
@@ -66,8 +69,10 @@ type Bundle struct {
 	Names    product.Keyspace
 	Submits  *submit.Submitter
 	Sweeper  *submit.Sweeper
+	Streams  *streams.Hub // does not run
 	Producer *kafka.Producer
 	Handler  http.Handler
+	Registry *prometheus.Registry
 	Kafka    *kfake.Cluster
 	Brokers  kafka.Config
 
@@ -135,9 +140,14 @@ func prepare(t testing.TB, o Options) *Bundle {
 		Topic: Topic, SendTimeout: o.Send, StoreTimeout: patience, Fault: o.Fault,
 	})
 	b.Sweeper = submit.NewSweeper(b.Submits, b.Keys.Users, 10*time.Millisecond)
-	b.Handler = httpapi.New(b.Room, b.Statuses, b.Submits, b.Keys, logger, calls, httpapi.Config{
-		Cadence: httpapi.DefaultCadence(), Advise: true, RequestTimeout: patience,
-	}).Handler()
+	opened, err := streams.NewMetrics(registry)
+	check(t, err)
+	b.Registry, b.Streams = registry, streams.New(b.Statuses, logger, opened, o.Streams)
+	surface := httpapi.Config{Cadence: httpapi.DefaultCadence(), Advise: true, RequestTimeout: patience}
+	if o.Surface != nil {
+		o.Surface(&surface)
+	}
+	b.Handler = httpapi.New(b.Room, b.Statuses, b.Submits, b.Streams, b.Keys, logger, calls, surface).Handler()
 	check(t, b.Room.PutCatalogue(t.Context(), []product.ID{b.Product, "unopened"}))
 	return b
 }

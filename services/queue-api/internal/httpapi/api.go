@@ -5,6 +5,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
 
@@ -53,6 +55,14 @@ type Config struct {
 	Cadence Cadence
 	// RequestTimeout bounds the look-ups of one request; an order that is bound goes on beyond it. Default 2 s.
 	RequestTimeout time.Duration
+	// Heartbeat is the time between two signs of life of a stream, ± 20 %; each is a look at the order, too. Default 10 s.
+	Heartbeat time.Duration
+	// StreamLife is how long a stream may be open, ± 20 %; then its reader is asked to connect again. Default 10 min.
+	StreamLife time.Duration
+	// StreamWrite is how long a reader may take to make room for what is written. Default 5 s.
+	StreamWrite time.Duration
+	// Reconnect is the pause that readers are asked to make before they connect again, ± 20 %. Default 3 s.
+	Reconnect time.Duration
 	// Advise makes a pass life that is too short for the cadence a warning instead of a refusal; for local use (F36).
 	Advise bool
 }
@@ -62,6 +72,7 @@ type API struct {
 	room     Room
 	statuses Statuses
 	orders   Submitter
+	streams  *streams.Hub
 	keys     Keys
 	verifier pass.Verifier
 	views    *views
@@ -71,12 +82,16 @@ type API struct {
 }
 
 // New returns the surface over its neighbours.
-func New(room Room, statuses Statuses, orders Submitter, keys Keys, logger *slog.Logger, metrics *Metrics, cfg Config) *API {
+func New(room Room, statuses Statuses, orders Submitter, open *streams.Hub, keys Keys, logger *slog.Logger, metrics *Metrics, cfg Config) *API {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 2 * time.Second
 	}
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, 10*time.Second)
+	cfg.StreamLife = cmp.Or(cfg.StreamLife, 10*time.Minute)
+	cfg.StreamWrite = cmp.Or(cfg.StreamWrite, 5*time.Second)
+	cfg.Reconnect = cmp.Or(cfg.Reconnect, 3*time.Second)
 	return &API{
-		room: room, statuses: statuses, orders: orders, keys: keys, verifier: keys.Passes.Verifier(),
+		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, verifier: keys.Passes.Verifier(),
 		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}

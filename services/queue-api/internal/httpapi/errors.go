@@ -10,6 +10,7 @@ import (
 	"hanjul/pkg/order"
 	"hanjul/pkg/problem"
 	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
 
@@ -69,6 +70,8 @@ func answers() []answer {
 		{submit.ErrOutcomeUnknown, 503, "outcome-unknown", "The order may have been taken; ask again", soon},
 		{waitingroom.ErrFull, 503, "line-full", "The line is full", later},
 		{submit.ErrBusy, 503, "busy", "Too many orders are on their way", soon},
+		{streams.ErrFull, 503, "streams-full", "Too many streams are open", later},
+		{streams.ErrStopping, 503, "unavailable", "The service cannot answer now", soon},
 		{submit.ErrNotReady, 503, "not-ready", "The product is not ready", soon},
 		{errNotReady, 503, "not-ready", "The product is not ready", soon},
 		{waitingroom.ErrPlacesEnded, 503, "not-ready", "The product is not ready", later},

@@ -47,53 +47,80 @@ func (a *API) describeOrder(id order.ID, s order.Status, known bool) orderAnswer
 	return d
 }
 
-// readOrder tells the owner what became of an order. It looks at the status, then into the product's slot, and if nothing
-// is there it answers pending for an id that the caller's pass or ticket belongs to, and asks the books (F3).
+// readOrder tells the owner what became of an order.
 func (a *API) readOrder(w http.ResponseWriter, r *http.Request) error {
 	personal(w)
-	who, err := a.person(r)
+	q, err := a.asked(r)
 	if err != nil {
 		return err
+	}
+	found, err := a.look(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return send(w, http.StatusOK, a.describeOrder(q.id, found.status, found.known))
+}
+
+// asked is a question about an order: who asks, and with what.
+type asked struct {
+	who    person
+	id     order.ID
+	claims []claim
+}
+
+func (a *API) asked(r *http.Request) (asked, error) {
+	who, err := a.person(r)
+	if err != nil {
+		return asked{}, err
 	}
 	id, err := order.ParseID(chi.URLParam(r, "order"))
 	if err != nil {
-		return faulty(errMalformed, "order", "expected an order id, a UUID in lower case")
+		return asked{}, faulty(errMalformed, "order", "expected an order id, a UUID in lower case")
 	}
 	claims, err := a.claims(r, who)
+	return asked{who, id, claims}, err
+}
+
+// look is what one look found.
+type look struct {
+	status order.Status
+	known  bool // by Redis; else the status is a guess
+}
+
+// look looks at the status, then into the product's slot, and if nothing is there it answers pending for an id that the caller's
+// pass or ticket belongs to, and asks the books (F3).
+func (a *API) look(ctx context.Context, q asked) (look, error) {
+	status, found, err := a.statuses.Get(ctx, q.id)
 	if err != nil {
-		return err
+		return look{}, stored(err)
 	}
-	status, found, err := a.statuses.Get(r.Context(), id)
-	if err != nil {
-		return stored(err)
-	}
-	if found && status.User != who.hash {
-		return errOrderUnknown
+	if found && status.User != q.who.hash {
+		return look{}, errOrderUnknown
 	}
 	if found && status.Version >= order.VersionVerdict {
-		return send(w, http.StatusOK, a.describeOrder(id, status, true))
+		return look{status, true}, nil
 	}
-	wanted := orderstatus.Wanted{Product: status.Product, User: who.hash, OrderID: id}
-	if claim, err := a.claimed(r.Context(), who, id, claims); err != nil {
-		return err
+	wanted := orderstatus.Wanted{Product: status.Product, User: q.who.hash, OrderID: q.id}
+	if claim, err := a.claimed(ctx, q.who, q.id, q.claims); err != nil {
+		return look{}, err
 	} else if claim != nil {
 		wanted.Product, wanted.DeadlineMS = claim.product, claim.deadlineMS
 	} else if !found {
-		return errOrderUnknown
+		return look{}, errOrderUnknown
 	}
 	// Not judged as far as the status says. While the intent is there that is so; without one the verdict is on its way or was
 	// lost, or nobody can account for the order.
-	bound, err := a.room.HasIntent(r.Context(), wanted.Product, id)
+	bound, err := a.room.HasIntent(ctx, wanted.Product, q.id)
 	if err != nil {
-		return stored(err)
+		return look{}, stored(err)
 	}
 	if !bound {
-		a.want(r.Context(), wanted)
+		a.want(ctx, wanted)
 	}
 	if !found {
-		status = order.Status{State: order.StatePending, Product: wanted.Product, User: who.hash}
+		status = order.Status{State: order.StatePending, Product: wanted.Product, User: q.who.hash}
 	}
-	return send(w, http.StatusOK, a.describeOrder(id, status, found || bound))
+	return look{status, found || bound}, nil
 }
 
 // claim is a proof that an order id is of the caller's place.

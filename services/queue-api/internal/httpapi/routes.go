@@ -19,18 +19,21 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 type route struct {
 	method, pattern, operation string
 	handle                     handler
+	// streams says that its answers have no end of their own: neither limit nor histogram of durations is for them.
+	streams bool
 }
 
 // routes is the whole surface.
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct},
-		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join},
-		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status},
-		{http.MethodDelete, "/v1/products/{product}/queue", "leave", a.leave},
-		{http.MethodPost, "/v1/products/{product}/queue/leave", "leaveByPost", a.leave},
-		{http.MethodPost, "/v1/products/{product}/orders", "submitOrder", a.submitOrder},
-		{http.MethodGet, "/v1/orders/{order}", "readOrder", a.readOrder},
+		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct, false},
+		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join, false},
+		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status, false},
+		{http.MethodDelete, "/v1/products/{product}/queue", "leave", a.leave, false},
+		{http.MethodPost, "/v1/products/{product}/queue/leave", "leaveByPost", a.leave, false},
+		{http.MethodPost, "/v1/products/{product}/orders", "submitOrder", a.submitOrder, false},
+		{http.MethodGet, "/v1/orders/{order}", "readOrder", a.readOrder, false},
+		{http.MethodGet, "/v1/orders/{order}/events", "watchOrder", a.watchOrder, true},
 	}
 }
 
@@ -38,31 +41,41 @@ func (a *API) routes() []route {
 func (a *API) Handler() http.Handler {
 	mux := chi.NewRouter()
 	for _, r := range a.routes() {
-		mux.Method(r.method, r.pattern, a.serve(r.operation, r.handle))
+		mux.Method(r.method, r.pattern, a.serve(r))
 	}
-	mux.NotFound(a.serve("other", func(http.ResponseWriter, *http.Request) error { return errNotFound }))
-	mux.MethodNotAllowed(a.serve("other", func(http.ResponseWriter, *http.Request) error { return errMethod }))
+	mux.NotFound(a.serve(other(errNotFound)))
+	mux.MethodNotAllowed(a.serve(other(errMethod)))
 	return mux
 }
 
+// other is what is no call of the surface.
+func other(err error) route {
+	return route{operation: "other", handle: func(http.ResponseWriter, *http.Request) error { return err }}
+}
+
 // serve runs a verb within its time, turns its error or its panic into a problem, and counts and times the call.
-func (a *API) serve(operation string, handle handler) http.HandlerFunc {
+func (a *API) serve(call route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
-		defer cancel()
-		r = r.WithContext(ctx)
+		if !call.streams {
+			ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
 		answer := &recorder{ResponseWriter: w}
-		err := guard(handle, answer, r)
+		err := guard(call.handle, answer, r)
 		if err != nil {
 			if answer.status == 0 {
 				a.fail(answer, r, err)
 			}
 			if errors.Is(err, errPanic) {
-				a.logger.ErrorContext(ctx, "handler panicked", "operation", operation, "err", err)
+				a.logger.ErrorContext(r.Context(), "handler panicked", "operation", call.operation, "err", err)
 			}
 		}
-		a.metrics.served(operation, strconv.Itoa(answer.status/100)+"xx", time.Since(began))
+		a.metrics.served(call.operation, strconv.Itoa(answer.status/100)+"xx")
+		if !call.streams {
+			a.metrics.timed(call.operation, time.Since(began))
+		}
 	}
 }
 
