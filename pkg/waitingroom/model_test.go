@@ -9,7 +9,7 @@ import (
 )
 
 // model is one product's slot as docs/joint.md describes it, written a second time and without Redis: the machine of
-// docs/models/m2_life.py for several users, with stock. Places come from the real line; the model checks and keeps them.
+// the life of e2e/model for several users, with stock. Places come from the real line; the model checks and keeps them.
 type model struct {
 	present bool // settings
 	sale    product.State
