@@ -121,7 +121,7 @@ func kill(ctx context.Context, p *local.Process, pause time.Duration) error {
 func (h *havoc) killRelay(ctx context.Context, pause time.Duration) error {
 	for {
 		for _, p := range h.stack.Processes(local.Consumer) {
-			if gauge(ctx, p.AdminAddr(), "hanjul_relay_owner") > 0 {
+			if gauge(ctx, p.AdminAddr(), "hanjul_relay_shards") > 0 {
 				return kill(ctx, p, pause)
 			}
 		}
