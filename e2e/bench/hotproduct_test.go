@@ -47,14 +47,7 @@ func BenchmarkHotProduct(b *testing.B) {
 // hot fills the log while the consumer is away, starts it, and returns orders per second.
 func hot(b *testing.B, stack *local.Stack, id product.ID) float64 {
 	b.Helper()
-	target, err := sale.Of(stack, false)
-	if err != nil {
-		b.Fatal(err)
-	}
-	settings := sale.Settings{Rate: 1, Burst: 1, Capacity: 1, PassLife: time.Minute, OrderTTL: time.Hour}
-	if err := sale.Open(b.Context(), target, id, hotOrders, settings); err != nil {
-		b.Fatal(err)
-	}
+	openHot(b, stack, id)
 	consumer := stack.Processes(local.Consumer)[0]
 	consumer.Stop(b.Context())
 	fill(b, stack, id)
@@ -103,8 +96,24 @@ func hot(b *testing.B, stack *local.Stack, id product.ID) float64 {
 	return hotOrders / last.Sub(first).Seconds()
 }
 
-// fill puts signed place commands of as many people into the log.
-func fill(b *testing.B, stack *local.Stack, id product.ID) {
+// openHot makes and opens the product, with a unit for each order.
+func openHot(b *testing.B, stack *local.Stack, id product.ID) {
+	b.Helper()
+	target, err := sale.Of(stack, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	settings := sale.Settings{Rate: 1, Burst: 1, Capacity: 1, PassLife: time.Minute, OrderTTL: time.Hour}
+	if err := sale.Open(b.Context(), target, id, hotOrders, settings); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// hotOrder is the id of the order number n.
+func hotOrder(n int) string { return fmt.Sprintf("0189%04x-0000-7000-8000-%012x", n%0xffff, n) }
+
+// fill puts signed place commands of as many people into the log, and returns their passes.
+func fill(b *testing.B, stack *local.Stack, id product.ID) (passes []string) {
 	b.Helper()
 	line, err := os.ReadFile(stack.Keys().Pass)
 	if err != nil {
@@ -123,13 +132,14 @@ func fill(b *testing.B, stack *local.Stack, id product.ID) {
 	for n := range hotOrders {
 		p := pass.Pass{
 			User: product.UserID(fmt.Sprintf("user-%d", n)), Product: id, Place: product.MakePlace(1, int64(n)+1),
-			OrderID: order.ID(fmt.Sprintf("0189%04x-0000-7000-8000-%012x", n%0xffff, n)), Epoch: 1,
+			OrderID: order.ID(hotOrder(n)), Epoch: 1,
 			Admitted: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
 		text, err := signer.Sign(p)
 		if err != nil {
 			b.Fatal(err)
 		}
+		passes = append(passes, text)
 		bytes, err := order.Command{
 			Kind: order.KindPlace, ID: string(p.OrderID), Product: id, OrderID: p.OrderID, User: p.User, Place: p.Place, Quantity: 1,
 			Pass: text, DeadlineMS: now.Add(time.Hour).UnixMilli(), AtMS: now.UnixMilli(),
@@ -159,6 +169,7 @@ func fill(b *testing.B, stack *local.Stack, id product.ID) {
 	if err := <-ended; err != nil {
 		b.Fatal(err)
 	}
+	return passes
 }
 
 // bareInsert is the ceiling: the rows alone, without judging, events or Kafka.
@@ -182,7 +193,7 @@ func bareInsert(b *testing.B, url string) float64 {
 		ids, users, places := make([]string, batch), make([]string, batch), make([]int64, batch)
 		for i := range batch {
 			n := from + i
-			ids[i] = fmt.Sprintf("0189%04x-0000-7000-8000-%012x", n%0xffff, n)
+			ids[i] = hotOrder(n)
 			users[i], places[i] = fmt.Sprintf("user-%d", n), int64(n+1)
 		}
 		_, err := conn.Exec(b.Context(), `
