@@ -13,7 +13,7 @@ CREATE TABLE products (
     opened_us   bigint,                          -- first opening, microseconds since 1970; set once
     front       bigint      NOT NULL DEFAULT 0,  -- highest admitted place
     active_n    integer     NOT NULL DEFAULT 0 CHECK (active_n >= 0),
-    front_at    timestamptz,                     -- when front and active_n were read; NULL: nobody was ever admitted
+    front_at    timestamptz,                     -- when front and active_n were read; NULL: not since the opening
     pass_epoch  bigint      NOT NULL DEFAULT 1,
     created_at  timestamptz NOT NULL DEFAULT now()
 );

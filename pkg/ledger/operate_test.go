@@ -225,7 +225,7 @@ func TestLine(t *testing.T) {
 		front  product.Place
 		active int
 		at     time.Time
-	}{{0, 3, at.Add(time.Hour)}, {10, 5, at}, {30, 7, at.Add(2 * time.Second)}, {20, 6, at.Add(time.Second)}} {
+	}{{0, 3, at.Add(-time.Hour)}, {10, 5, at}, {30, 7, at.Add(2 * time.Second)}, {20, 6, at.Add(time.Second)}} {
 		if err := l.PersistLine(ctx, "p", p.front, p.active, p.at); err != nil {
 			t.Fatal(err)
 		}

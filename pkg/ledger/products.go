@@ -53,11 +53,8 @@ func (l *Ledger) NextInc(ctx context.Context, p product.ID) (ProductRow, error) 
 }
 
 // PersistLine keeps how far the line has come (L4): the greatest front, and the active count of the latest at (the moment both were
-// read, by the clock of Redis). A front of 0 (nobody was admitted) changes nothing. Safe to repeat and to reorder.
+// read, by the clock of Redis). A front of 0 says that nobody was admitted until then. Safe to repeat and to reorder.
 func (l *Ledger) PersistLine(ctx context.Context, p product.ID, front product.Place, active int, at time.Time) error {
-	if front == 0 {
-		return nil
-	}
 	op := "persist the line of " + string(p)
 	done, err := l.pool.Exec(ctx, `
 UPDATE products SET front = greatest(front, $2),

@@ -16,7 +16,7 @@ type ProductRow struct {
 	OpenedUS  int64            `json:"opened_us"`  // first opening, microseconds since 1970; 0 before it
 	Front     product.Place    `json:"front"`      // highest admitted place that was persisted; 0 for none
 	ActiveN   int              `json:"active_n"`   // active passes when front_at was taken
-	FrontAt   time.Time        `json:"front_at"`   // zero: nobody was ever admitted, so there are no ghosts
+	FrontAt   time.Time        `json:"front_at"`   // zero: the open line was never looked at
 	PassEpoch int64            `json:"pass_epoch"`
 	Total     int64            `json:"total"`
 	Sold      int64            `json:"sold"`

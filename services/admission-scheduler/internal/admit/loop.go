@@ -175,7 +175,8 @@ func (l *Loop) books(ctx context.Context, lines map[product.ID]*line, begin func
 	l.persist(ctx, lines)
 }
 
-// persist writes down front and active count of every line that has them (L4).
+// persist writes down front and active count of every line that was ever opened (L4), also while nobody was admitted yet: a loss a
+// moment after the first admissions must count them.
 func (l *Loop) persist(ctx context.Context, lines map[product.ID]*line) {
 	var waiting, active int64
 	for id, n := range lines {
@@ -184,7 +185,7 @@ func (l *Loop) persist(ctx context.Context, lines map[product.ID]*line) {
 			continue
 		}
 		waiting, active = waiting+seen.Waiting, active+int64(seen.Active)
-		if seen.Front == 0 || n.persisted == seen {
+		if n.row.Load().OpenedUS == 0 || n.persisted == seen {
 			continue
 		}
 		if err := l.Ledger.PersistLine(ctx, id, seen.Front, seen.Active, seen.At); err != nil {

@@ -63,6 +63,12 @@ func (n *line) restore(ctx context.Context, advance bool, at time.Time) error {
 	}
 	n.loop.metrics.restores.WithLabelValues(kind, "done").Inc()
 	n.update(row)
+	if row.FrontAt.IsZero() {
+		// A loss a moment after the first admissions must count them, so it is written down at once that until now there were none.
+		if err := n.loop.Ledger.PersistLine(ctx, n.id, row.Front, 0, at); err != nil {
+			n.loop.complain(ctx, "opening not written", err, slog.String("product_id", string(n.id))) // the next round writes it
+		}
+	}
 	n.loop.logger.LogAttrs(ctx, slog.LevelInfo, "line opened in redis", slog.String("product_id", string(n.id)), slog.String("kind", kind),
 		slog.Int("inc", row.LineInc), slog.Int64("settings_v", row.SettingsV))
 	return nil

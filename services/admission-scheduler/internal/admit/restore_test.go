@@ -3,9 +3,12 @@ package admit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
@@ -80,6 +83,49 @@ func TestALineThatRedisForgotIsContinued(t *testing.T) {
 	until(t, "the line is looked at again", func() bool { return runs() >= n+5 })
 	if v := w.view(); v.Active != 0 || v.Waiting != int64(waiting)+1 || waiting != people-capacity {
 		t.Fatalf("%d waiting with a ticket: %+v", waiting, v)
+	}
+}
+
+// opening is a ledger in which only the first look at a line is written down.
+type opening struct {
+	*ledger.Ledger
+	first sync.Once
+}
+
+// PersistLine writes once.
+func (o *opening) PersistLine(ctx context.Context, id product.ID, front product.Place, active int, at time.Time) (err error) {
+	o.first.Do(func() { err = o.Ledger.PersistLine(ctx, id, front, active, at) })
+	return err
+}
+
+// What was let through since the opening, and not written down, counts after a loss, too (F14).
+func TestFirstAdmissionsAreCountedAfterALoss(t *testing.T) {
+	t.Parallel()
+	const capacity = 3
+	w := newWorld(t, 100, func(s *product.Settings) { s.Rate, s.Burst, s.Capacity = 1000, 100, capacity })
+	s := w.scheduler(func(c *admit.Config) { c.Ledger = &opening{Ledger: w.books} })
+	w.open()
+	w.join(0, 10)
+	until(t, "the capacity is used", func() bool { return w.view().Active == capacity })
+	w.lose()
+	w.open()
+	w.join(10, 20)
+	n := s.count(t, "hanjul_admit_runs_total", "capacity")
+	until(t, "the line is looked at again", func() bool { return s.count(t, "hanjul_admit_runs_total", "capacity") >= n+5 })
+	if v := w.view(); v.Active != 0 || v.Waiting != 10 {
+		t.Fatalf("let through beside those of before: %+v", v)
+	}
+}
+
+// An open line is written down before anybody is let through.
+func TestAnEmptyLineIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 100, func(*product.Settings) {})
+	w.scheduler(nil)
+	w.open()
+	until(t, "it is written down", func() bool { return !w.row().FrontAt.IsZero() })
+	if row := w.row(); row.Front != 0 || row.ActiveN != 0 {
+		t.Fatalf("%+v", row)
 	}
 }
 
