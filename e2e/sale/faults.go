@@ -18,7 +18,7 @@ const (
 	KillAPI       = "SIGKILL to a queue-api"
 	KillScheduler = "SIGKILL to an admission-scheduler"
 	KillConsumer  = "SIGKILL to an order-consumer"
-	KillRelay     = "SIGKILL to the owner of the relay"
+	KillRelay     = "SIGKILL to the relay with the most shards"
 	PauseConsumer = "SIGSTOP to an order-consumer until its partitions have moved"
 	KillPostgres  = "SIGKILL to Postgres"
 	KillRedis     = "SIGKILL to Redis"
@@ -120,10 +120,15 @@ func kill(ctx context.Context, p *local.Process, pause time.Duration) error {
 
 func (h *havoc) killRelay(ctx context.Context, pause time.Duration) error {
 	for {
+		var owner *local.Process
+		most := 0.0
 		for _, p := range h.stack.Processes(local.Consumer) {
-			if gauge(ctx, p.AdminAddr(), "hanjul_relay_shards") > 0 {
-				return kill(ctx, p, pause)
+			if shards := gauge(ctx, p.AdminAddr(), "hanjul_relay_shards"); shards > most {
+				owner, most = p, shards
 			}
+		}
+		if owner != nil {
+			return kill(ctx, owner, pause)
 		}
 		if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
@@ -194,10 +199,11 @@ func Quick(jars bool) (map[string]string, Settings) {
 	if jars {
 		session = "6s"
 	}
-	return map[string]string{
-			"HANJUL_API_POLL_NEAR": "200ms", "HANJUL_API_POLL_MID": "400ms", "HANJUL_API_POLL_FAR": "400ms",
-			"HANJUL_CONSUMER_VOID_GRACE": "5s", "HANJUL_CONSUMER_SESSION": session,
-		}, Settings{
-			Rate: 60, Burst: 6, Capacity: 20, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second,
-		}
+	env := map[string]string{
+		"HANJUL_API_POLL_NEAR": "200ms", "HANJUL_API_POLL_MID": "400ms", "HANJUL_API_POLL_FAR": "400ms",
+		"HANJUL_CONSUMER_VOID_GRACE": "5s", "HANJUL_CONSUMER_SESSION": session,
+	}
+	return env, Settings{
+		Rate: 60, Burst: 6, Capacity: 20, PassLife: 4 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second,
+	}
 }

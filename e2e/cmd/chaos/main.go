@@ -1,4 +1,4 @@
-// Command chaos holds sale after sale on one stack and strikes it with seeded faults: SIGKILL of each binary and of the relay's owner, a
+// Command chaos holds sale after sale on one stack and strikes it with seeded faults: SIGKILL of each binary and of the relay with the most shards, a
 // consumer frozen until its partitions have moved, Postgres, Redis and the broker killed and restarted, Redis emptied. After each round
 // the auditor must pass, and the ids that clients were answered with must be those of the ledger. It stops at the first round that is not
 // as promised, keeps its data, and prints the command that repeats its seed.
