@@ -3,9 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,8 +50,7 @@ func hot(b *testing.B, stack *local.Stack, id product.ID) float64 {
 	openHot(b, stack, id)
 	consumer := stack.Processes(local.Consumer)[0]
 	consumer.Stop(b.Context())
-	records, _ := sign(b, stack, id)
-	produce(b, stack, records, 0)
+	fill(b, stack, id)
 
 	conf := kafka.Config{Brokers: strings.Split(stack.Setting("HANJUL_KAFKA_BROKERS"), ",")}
 	events := stack.Setting("HANJUL_TOPIC_EVENTS")
@@ -112,13 +109,11 @@ func openHot(b *testing.B, stack *local.Stack, id product.ID) {
 	}
 }
 
-// hotOrder is the id of a product's order number n.
-func hotOrder(id product.ID, n int) string {
-	return fmt.Sprintf("0189%04x-0000-7000-8000-%04x%08x", n%0xffff, crc32.ChecksumIEEE([]byte(id))&0xffff, n)
-}
+// hotOrder is the id of the order number n.
+func hotOrder(n int) string { return fmt.Sprintf("0189%04x-0000-7000-8000-%012x", n%0xffff, n) }
 
-// sign makes place commands of as many people as there are orders, each with a pass, which is returned beside it.
-func sign(b *testing.B, stack *local.Stack, id product.ID) (records []kafka.Record, passes []string) {
+// fill puts signed place commands of as many people into the log, and returns their passes.
+func fill(b *testing.B, stack *local.Stack, id product.ID) (passes []string) {
 	b.Helper()
 	line, err := os.ReadFile(stack.Keys().Pass)
 	if err != nil {
@@ -133,11 +128,11 @@ func sign(b *testing.B, stack *local.Stack, id product.ID) (records []kafka.Reco
 		b.Fatal(err)
 	}
 	now := time.Now()
-	records = make([]kafka.Record, 0, hotOrders)
+	records := make([]kafka.Record, 0, hotOrders)
 	for n := range hotOrders {
 		p := pass.Pass{
 			User: product.UserID(fmt.Sprintf("user-%d", n)), Product: id, Place: product.MakePlace(1, int64(n)+1),
-			OrderID: order.ID(hotOrder(id, n)), Epoch: 1,
+			OrderID: order.ID(hotOrder(n)), Epoch: 1,
 			Admitted: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour),
 		}
 		text, err := signer.Sign(p)
@@ -154,12 +149,6 @@ func sign(b *testing.B, stack *local.Stack, id product.ID) (records []kafka.Reco
 		}
 		records = append(records, kafka.Record{Topic: stack.Setting("HANJUL_TOPIC_ORDERS"), Key: []byte(id), Value: bytes})
 	}
-	return records, passes
-}
-
-// produce puts the records into the log: at once, or so many a second.
-func produce(b *testing.B, stack *local.Stack, records []kafka.Record, perSecond int) {
-	b.Helper()
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
 		Config:     kafka.Config{Brokers: strings.Split(stack.Setting("HANJUL_KAFKA_BROKERS"), ",")},
 		Partitions: map[string]int{stack.Setting("HANJUL_TOPIC_ORDERS"): local.DefaultPartitions}, QueueRecords: hotOrders,
@@ -170,19 +159,9 @@ func produce(b *testing.B, stack *local.Stack, records []kafka.Record, perSecond
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- producer.Run(ctx) }()
-	chunk, turn := len(records), time.NewTicker(20*time.Millisecond)
-	defer turn.Stop()
-	if perSecond > 0 {
-		chunk = perSecond / 50
-	}
-	for part := range slices.Chunk(records, chunk) {
-		<-turn.C
-		for _, result := range producer.Produce(b.Context(), part) {
-			if result.Outcome != kafka.Accepted {
-				b.Errorf("fill the log: %s: %v", result.Outcome, result.Err)
-			}
-		}
-		if b.Failed() {
+	for _, result := range producer.Produce(b.Context(), records) {
+		if result.Outcome != kafka.Accepted {
+			b.Errorf("fill the log: %s: %v", result.Outcome, result.Err)
 			break
 		}
 	}
@@ -190,6 +169,7 @@ func produce(b *testing.B, stack *local.Stack, records []kafka.Record, perSecond
 	if err := <-ended; err != nil {
 		b.Fatal(err)
 	}
+	return passes
 }
 
 // bareInsert is the ceiling: the rows alone, without judging, events or Kafka.
@@ -213,7 +193,7 @@ func bareInsert(b *testing.B, url string) float64 {
 		ids, users, places := make([]string, batch), make([]string, batch), make([]int64, batch)
 		for i := range batch {
 			n := from + i
-			ids[i] = hotOrder("bare", n)
+			ids[i] = hotOrder(n)
 			users[i], places[i] = fmt.Sprintf("user-%d", n), int64(n+1)
 		}
 		_, err := conn.Exec(b.Context(), `
