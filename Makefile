@@ -72,7 +72,7 @@ chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULT
 
 .PHONY: bench
 bench: build ## the benchmarks, each beside its ceiling in the same run
-	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/...
+	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/... hanjul/services/queue-api/internal/httpapi/...
 
 ##@ House
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"hanjul/deploy/local"
-	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/product"
 )
 
@@ -26,15 +24,7 @@ const toldStreams = 500
 // orders wait in the log hold a stream open, the consumer starts, and for each of them the time from the judge transaction's own clock,
 // read before its commit, to the line's arrival is taken. The aim is a p99 below 250 ms.
 func BenchmarkVerdictTold(b *testing.B) {
-	stack, err := local.StartStack(b.Context(), local.StackOptions{DataDir: b.TempDir(), BinDir: build(b), PerService: 1, Log: os.Stderr})
-	localtest.Need(b, err)
-	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := stack.Stop(ctx); err != nil {
-			b.Error(err)
-		}
-	})
+	stack := start(b, build(b))
 	for n := range b.N {
 		id := product.ID(fmt.Sprintf("told-%d", n))
 		told(b, stack, id)
@@ -43,10 +33,11 @@ func BenchmarkVerdictTold(b *testing.B) {
 
 func told(b *testing.B, stack *local.Stack, id product.ID) {
 	b.Helper()
-	openHot(b, stack, id)
+	f := flow{stack: stack, ids: []product.ID{id}, orders: hotOrders}
+	f.open(b)
 	consumer := stack.Processes(local.Consumer)[0]
 	consumer.Stop(b.Context())
-	passes := fill(b, stack, id)
+	passes := f.fill(b)
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()
 	arrived := make(map[string]time.Time, toldStreams)
@@ -55,7 +46,7 @@ func told(b *testing.B, stack *local.Stack, id product.ID) {
 		open, ended sync.WaitGroup
 	)
 	for n := 0; n < hotOrders; n += hotOrders / toldStreams {
-		order := hotOrder(n)
+		order := f.orderID(n)
 		open.Add(1)
 		ended.Go(func() {
 			var once sync.Once
