@@ -75,6 +75,9 @@ const (
 	HeaderTime        = "ce_time"
 	HeaderSequence    = "ce_sequence"
 	HeaderTraceparent = "traceparent"
+	// Of an event that an operator had published again: the replay's id, and which run of it, from 1.
+	HeaderReplayID      = "ce_replayid"
+	HeaderReplayAttempt = "ce_replayattempt"
 )
 
 // Source is the CloudEvents source of a product's events.

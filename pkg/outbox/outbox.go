@@ -1,6 +1,7 @@
-// Package outbox reads the table of what must still be published and notes what was. It owns the SQL of claiming, marking
-// and measuring outbox rows and the table's partitions; it never inserts a row (the ledger does, in the transaction that
-// decides what the row tells) and never deletes one. It knows no Kafka: the relay of order-consumer stands between.
+// Package outbox reads the table of what must still be published and notes what was. It owns the SQL of claiming, marking,
+// listing and measuring outbox rows, of the table's partitions, and of replays, with the operator's action that each begins with. It
+// never inserts a row (the ledger does, in the transaction that decides what the row tells) and deletes only whole partitions
+// of old, published ones. It knows no Kafka: the relay of order-consumer stands between.
 //
 // Products are spread over shards. One process at a time owns a shard, by an advisory lock on a connection of its own, which holds
 // all its shards; the processes share them out evenly. It marks on that same connection, so one who

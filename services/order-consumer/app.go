@@ -85,7 +85,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		return nil, err
 	}
 	publish, err := relay.New(relay.Config{
-		Off: !c.RelayOn, Shards: c.RelayShards, Batch: c.RelayBatch, Idle: c.RelayPoll, Days: c.PartitionDays, Grace: stopRelay,
+		Off: !c.RelayOn, Shards: c.RelayShards, Batch: c.RelayBatch, Idle: c.RelayPoll, Days: c.PartitionDays, Retention: c.Retention, Grace: stopRelay,
 	}, box, producer, registry, logger)
 	if err != nil {
 		return nil, err

@@ -46,6 +46,8 @@ type Config struct {
 	RelayBatch    int
 	RelayPoll     time.Duration
 	PartitionDays int
+	Retention     time.Duration
+	ReplayTopics  []string
 	VoidGrace     time.Duration
 	WantedBatch   int
 	ReadyDrain    time.Duration
@@ -90,10 +92,12 @@ func loadConfig(s *config.Source) Config {
 		RelayBatch:    s.Int("RELAY_BATCH", 1_000, 1, 10_000, "most outbox rows of one pass of the relay"),
 		RelayPoll:     s.Duration("RELAY_POLL", 250*time.Millisecond, time.Millisecond, time.Minute, "how often the relay looks for rows that no hint told it of"),
 		PartitionDays: s.Int("PARTITION_DAYS", 8, 1, 60, "days, today included, for which the outbox has partitions ready"),
+		Retention:     s.Duration("OUTBOX_RETENTION", 14*24*time.Hour, time.Hour, 3650*24*time.Hour, "how long published outbox rows are kept after their day, and can be replayed"),
 		VoidGrace:     s.Duration("VOID_GRACE", time.Minute, time.Millisecond, time.Hour, "how long after its deadline an order that nobody can account for is rejected, when its user asks"),
 		WantedBatch:   s.Int("WANTED_BATCH", 200, 1, 500, "most orders that are looked up at once because Redis forgot them"),
 		ReadyDrain:    s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
+	c.ReplayTopics = replayTopics(s, c.Kafka)
 	if command := key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass"); !command.IsZero() {
 		c.CommandKeys = keyring.Ring{command}
 	}
@@ -114,6 +118,19 @@ func loadKafka(s *config.Source) KafkaConfig {
 		},
 		Retention: s.Duration("ORDERS_RETENTION", 7*day, time.Hour, 365*day, "least retention of the topic of commands; an outage of Postgres that lasts longer loses orders"),
 	}
+}
+
+// replayTopics reads where events may be replayed to, beside the topic of events. Commands and dead letters never: an event there would
+// be read as something else (F31).
+func replayTopics(s *config.Source, k KafkaConfig) []string {
+	const name = "REPLAY_TOPICS"
+	topics := s.List(name, "", "a topic's name", "topics that events may be replayed to, beside the topic of events")
+	for _, topic := range topics {
+		if topic == k.Topics.Orders || topic == k.Topics.DeadLetters {
+			s.Fault(name, "expected no topic of commands or dead letters, found %s", topic)
+		}
+	}
+	return topics
 }
 
 // client is the configuration of connections to the cluster.

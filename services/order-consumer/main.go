@@ -32,6 +32,7 @@ type environment struct {
 	environ        []string
 	stdout, stderr io.Writer
 	build          telemetry.Build
+	stdin          io.Reader // where a question is answered
 }
 
 // command is one subcommand. run returns the exit code; it is asked for with -h too and then only prints its help.
@@ -46,6 +47,7 @@ func commands() []command {
 		{"migrate", "bring the ledger's schema to this build's version", migrate},
 		{"topics", "make or check the topics", topics},
 		{"audit", "hold a product's books against the promises", auditBooks},
+		{"outbox", "show what is published and what waits; publish events again", outboxCommand},
 	}
 }
 
@@ -60,7 +62,7 @@ func main() {
 
 // run is main without the process.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	e := environment{environ, stdout, stderr, telemetry.NewBuild(version, revision)}
+	e := environment{environ, stdout, stderr, telemetry.NewBuild(version, revision), os.Stdin}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		for _, c := range commands() {
 			if c.name == args[0] {

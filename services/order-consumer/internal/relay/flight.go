@@ -55,7 +55,7 @@ func (f *flight) launch(rows []outbox.Row) int {
 		go func() {
 			records := make([]kafka.Record, len(run))
 			for i, row := range run {
-				records[i] = record(row)
+				records[i] = Record(row)
 			}
 			results := f.producer.Produce(f.ctx, records)
 			f.landings <- landing{lane, run, results, time.Now()}

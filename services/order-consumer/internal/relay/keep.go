@@ -14,14 +14,15 @@ const (
 	partitionsAgain = 30 * time.Second
 )
 
-// keep makes partitions ahead and measures the backlog, in every process: also where the owner is dead somebody must tell. It
+// keep makes partitions ahead, drops old ones, and measures the backlog, in every process: also where the owner is dead somebody must tell. It
 // returns when ctx ends.
 func (r *Relay) keep(ctx context.Context) {
 	var partitions time.Time // when to look again
 	for ctx.Err() == nil {
 		if now := time.Now(); !now.Before(partitions) {
 			partitions = now.Add(partitionsEvery)
-			if !r.makePartitions(ctx, now) {
+			made, dropped := r.makePartitions(ctx, now), r.dropPartitions(ctx, now)
+			if !made || !dropped {
 				partitions = now.Add(partitionsAgain)
 			}
 		}
@@ -36,6 +37,31 @@ func (r *Relay) makePartitions(ctx context.Context, now time.Time) bool {
 	made, err := r.box.MakePartitions(ctx, now, r.config.Days)
 	if made > 0 {
 		r.logger.InfoContext(ctx, "outbox partitions made", slog.Int("made", made))
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			r.repeats.Warn(ctx, complaint, slog.Any("err", err))
+		}
+		return false
+	}
+	r.repeats.Over(ctx, complaint)
+	return true
+}
+
+// dropPartitions says whether what is over its time is gone, or must stay.
+func (r *Relay) dropPartitions(ctx context.Context, now time.Time) bool {
+	const complaint, kept = "outbox partitions not dropped", "outbox partition over its time is kept"
+	result, err := r.box.DropPartitions(ctx, now.Add(-r.config.Retention))
+	if len(result.Names) > 0 {
+		r.metrics.dropped.Add(float64(len(result.Names)))
+		r.logger.InfoContext(ctx, "outbox partitions dropped", slog.Any("partitions", result.Names))
+	}
+	r.metrics.overdue.Set(float64(len(result.Kept)))
+	for name, why := range result.Kept {
+		r.repeats.Warn(ctx, kept, slog.String("partition", name), slog.String("reason", why))
+	}
+	if len(result.Kept) == 0 {
+		r.repeats.Over(ctx, kept)
 	}
 	if err != nil {
 		if ctx.Err() == nil {

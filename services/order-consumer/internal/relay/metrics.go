@@ -20,6 +20,8 @@ type metrics struct {
 	oldest      prometheus.Gauge
 	shards      prometheus.Gauge
 	stuck       prometheus.Gauge
+	dropped     prometheus.Counter
+	overdue     prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -66,10 +68,19 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "hanjul_relay_stuck_lanes",
 			Help: "Products whose next outbox row Kafka refuses for good; above 0 somebody must act.",
 		}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hanjul_relay_partitions_dropped_total",
+			Help: "Partitions of the outbox that this process dropped because they were over their time.",
+		}),
+		overdue: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "hanjul_relay_partitions_overdue",
+			Help: "Partitions of the outbox that are over their time and stay, because of an unpublished row or a replay.",
+		}),
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.published, m.failed, m.polled, m.stepDowns, m.latency, m.batch, m.unpublished, m.oldest, m.shards, m.stuck,
+		m.dropped, m.overdue,
 	} {
 		faults = append(faults, registerer.Register(c))
 	}

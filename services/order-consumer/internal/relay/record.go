@@ -12,9 +12,9 @@ import (
 
 const contentType = "application/json"
 
-// record makes the Kafka record of a row; its key is the product. An event is a CloudEvent in binary mode, whose id and sequence are
+// Record makes the Kafka record of a row; its key is the product. An event is a CloudEvent in binary mode, whose id and sequence are
 // the row's; a command or a dead letter goes as it is. The trace goes on in a span of its own.
-func record(row outbox.Row) kafka.Record {
+func Record(row outbox.Row) kafka.Record {
 	headers := []kafka.Header{{Key: order.HeaderContentType, Value: []byte(contentType)}}
 	add := func(key, value string) { headers = append(headers, kafka.Header{Key: key, Value: []byte(value)}) }
 	if row.IsEvent() {

@@ -32,14 +32,15 @@ type Producer interface {
 
 // Config is what a relay is made with. Zero values take the defaults.
 type Config struct {
-	Batch    int           // most rows of one pass; default 1000
-	Idle     time.Duration // pause before looking again when nothing waited and nobody hinted; default 250 ms
-	Debounce time.Duration // a hint is followed by this pause, so that what comes together leaves together; default 2 ms
-	StandBy  time.Duration // pause between attempts to connect, and between two looks at who shares the outbox, jittered; default 1 s
-	Shards   int           // shards of the outbox, the same for all processes; default 8
-	Off      bool          // publish nothing, because something else does; partitions are made and the backlog is measured all the same
-	Days     int           // partitions of the outbox that are kept ready, today included; default 8
-	Grace    time.Duration // how long the last passes may take once asked to stop; default 5 s
+	Batch     int           // most rows of one pass; default 1000
+	Idle      time.Duration // pause before looking again when nothing waited and nobody hinted; default 250 ms
+	Debounce  time.Duration // a hint is followed by this pause, so that what comes together leaves together; default 2 ms
+	StandBy   time.Duration // pause between attempts to connect, and between two looks at who shares the outbox, jittered; default 1 s
+	Shards    int           // shards of the outbox, the same for all processes; default 8
+	Off       bool          // publish nothing, because something else does; partitions are made and the backlog is measured all the same
+	Days      int           // partitions of the outbox that are kept ready, today included; default 8
+	Retention time.Duration // how long a partition is kept after its day; default 14 days
+	Grace     time.Duration // how long the last passes may take once asked to stop; default 5 s
 	// Hook is called after the steps "claimed", "produced" and "marked" of a pass; an error stands for a crash there. Nil outside tests.
 	Hook func(step string) error
 }
@@ -58,7 +59,11 @@ func (c Config) withDefaults() Config {
 		value    *time.Duration
 		standard time.Duration
 	}{
-		{&c.Idle, 250 * time.Millisecond}, {&c.Debounce, 2 * time.Millisecond}, {&c.StandBy, time.Second}, {&c.Grace, 5 * time.Second},
+		{&c.Idle, 250 * time.Millisecond},
+		{&c.Debounce, 2 * time.Millisecond},
+		{&c.StandBy, time.Second},
+		{&c.Grace, 5 * time.Second},
+		{&c.Retention, 14 * 24 * time.Hour},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"hanjul/pkg/config"
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/outbox"
+	"hanjul/pkg/product"
+	"hanjul/services/order-consumer/internal/relay"
+	"hanjul/services/order-consumer/internal/replay"
+)
+
+const outboxHelp = `Shows what the outbox holds and publishes events again.
+
+  order-consumer outbox list     a product's rows
+  order-consumer outbox stats    what waits, partitions, who shares the outbox, replays
+  order-consumer outbox replay   publish a product's events again
+
+Each tells more with -help. Needs the setting POSTGRES_URL, and replay also KAFKA_*, TOPIC_* and REPLAY_TOPICS.
+`
+
+const outboxListHelp = `Lists a product's outbox rows: its events by seq, then commands and dead letters.
+Needs the setting POSTGRES_URL only.
+
+Examples:
+  order-consumer outbox list --product demo --from-seq 100 --limit 20
+  order-consumer outbox list --product demo --unpublished --json
+
+`
+
+const outboxStatsHelp = `Measures the outbox: what waits to be published, the partitions, the processes that share it, and replays that are not done.
+Needs the setting POSTGRES_URL only.
+
+Example:
+  order-consumer outbox stats
+
+`
+
+func outboxCommand(ctx context.Context, e environment, args []string) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "list":
+			return outboxList(ctx, e, args[1:])
+		case "stats":
+			return outboxStats(ctx, e, args[1:])
+		case "replay":
+			return outboxReplay(ctx, e, args[1:])
+		case "help", "-h", "-help", "--help":
+			_, _ = fmt.Fprint(e.stderr, outboxHelp)
+			return 0
+		}
+	}
+	_, _ = fmt.Fprint(e.stderr, "outbox: expected one of list, stats and replay\n\n", outboxHelp)
+	return exitUsage
+}
+
+func outboxList(ctx context.Context, e environment, args []string) int {
+	flags := flag.NewFlagSet("outbox list", flag.ContinueOnError)
+	id := flags.String("product", "", "the `product` (required)")
+	from := flags.Int64("from-seq", 0, "first `seq`")
+	waiting := flags.Bool("unpublished", false, "only rows that are not published")
+	limit := flags.Int("limit", 50, "most `rows`, 1 to 10000")
+	asJSON := flags.Bool("json", false, "print JSON lines")
+	if code, done := parse(e, flags, outboxListHelp, args); done {
+		return code
+	}
+	p, err := product.ParseID(*id)
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, fmt.Errorf("outbox list: --product: %w", err))
+		return exitUsage
+	}
+	if *limit < 1 || *limit > 10_000 {
+		_, _ = fmt.Fprintln(e.stderr, "outbox list: --limit: expected 1 to 10000")
+		return exitUsage
+	}
+	return withOutbox(ctx, e, func(box *outbox.Outbox) error {
+		rows, err := box.List(ctx, p, *from, *waiting, *limit)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		if !*asJSON {
+			_, _ = fmt.Fprintln(table, "SEQ\tTYPE\tID\tSUBJECT\tTOPIC\tCREATED\tPUBLISHED")
+		}
+		for _, row := range rows {
+			if *asJSON {
+				if err := json.NewEncoder(e.stdout).Encode(row); err != nil {
+					return err
+				}
+				continue
+			}
+			published := "-"
+			if row.PublishedAt != nil {
+				published = row.PublishedAt.UTC().Format(time.RFC3339)
+			}
+			_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Seq, row.Type, row.ID, row.Subject, row.Topic,
+				row.CreatedAt.UTC().Format(time.RFC3339), published)
+		}
+		return table.Flush()
+	})
+}
+
+func outboxStats(ctx context.Context, e environment, args []string) int {
+	flags := flag.NewFlagSet("outbox stats", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "print one JSON document")
+	if code, done := parse(e, flags, outboxStatsHelp, args); done {
+		return code
+	}
+	return withOutbox(ctx, e, func(box *outbox.Outbox) error {
+		s, err := box.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return json.NewEncoder(e.stdout).Encode(s)
+		}
+		table := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		age := time.Duration(0)
+		if s.Oldest != nil {
+			age = time.Since(*s.Oldest).Round(time.Second)
+		}
+		_, _ = fmt.Fprintf(table, "unpublished\t%d\toldest %s\n", s.Unpublished, age)
+		for _, w := range s.Waiting {
+			_, _ = fmt.Fprintf(table, "product %s\t%d rows\toldest %s\n", w.Product, w.Rows, time.Since(w.Oldest).Round(time.Second))
+		}
+		for _, p := range s.Partitions {
+			_, _ = fmt.Fprintf(table, "partition %s\tabout %d rows\t%d bytes\n", p.Name, p.Rows, p.Bytes)
+		}
+		for _, r := range s.Relays {
+			_, _ = fmt.Fprintf(table, "relay %d\t%s\t%d shards\n", r.Session, r.Address, r.Shards)
+		}
+		for _, r := range s.Replays {
+			_, _ = fmt.Fprintf(table, "replay %s of %s\t%s\t%d of %d to %s\n", r.ID, r.Product, r.State, r.Sent, r.Matched, r.Topic)
+		}
+		return table.Flush()
+	})
+}
+
+// withOutbox runs do on the outbox of the settings.
+func withOutbox(ctx context.Context, e environment, do func(*outbox.Outbox) error) int {
+	url, ok := settings(e, postgresURL)
+	if !ok {
+		return exitUsage
+	}
+	box, err := outbox.Open(ctx, url.Reveal())
+	if err == nil {
+		defer box.Close()
+		err = do(box)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitFailed
+	}
+	return 0
+}
+
+func outboxReplay(ctx context.Context, e environment, args []string) int {
+	var faults bytes.Buffer // Told behind the arguments', whose help needs no settings.
+	quiet := e
+	quiet.stderr = &faults
+	c, ok := settings(quiet, func(s *config.Source) (c Config) {
+		c.Kafka, c.Postgres = loadKafka(s), postgresURL(s)
+		c.ReplayTopics = replayTopics(s, c.Kafka)
+		return c
+	})
+	topics := append([]string{c.Kafka.Topics.Events}, c.ReplayTopics...)
+	options, err := replay.ParseOptions(args, topics, replay.Who(e.environ), e.stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return exitUsage
+	case !ok:
+		_, _ = fmt.Fprint(e.stderr, faults.String())
+		return exitUsage
+	}
+	box, err := outbox.Open(ctx, c.Postgres.Reveal())
+	if err == nil {
+		defer box.Close()
+		err = replay.Command{
+			Options: options, Live: c.Kafka.Topics.Events, Box: box, In: e.stdin, Out: e.stdout, Ask: e.stderr,
+			Connect: func(ctx context.Context, topic string) (relay.Producer, func(), error) {
+				return c.Kafka.replayer(ctx, topic)
+			},
+		}.Run(ctx)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		if errors.Is(err, replay.ErrUsage) {
+			return exitUsage
+		}
+		return exitFailed
+	}
+	return 0
+}
+
+// replayer checks the topic and makes a producer for it alone, beside the relay's.
+func (k KafkaConfig) replayer(ctx context.Context, topic string) (relay.Producer, func(), error) {
+	spec := kafka.TopicSpec{Name: topic, Partitions: k.Partitions, Replication: 1}
+	if _, err := kafka.CheckTopics(ctx, k.client(), []kafka.TopicSpec{spec}); err != nil {
+		return nil, nil, err
+	}
+	producer, err := kafka.NewProducer(kafka.ProducerConfig{Config: k.client(), Partitions: map[string]int{topic: k.Partitions}, DrainFor: stopSend})
+	if err != nil {
+		return nil, nil, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = producer.Run(running) // What was left unsent is not noted as sent.
+	}()
+	return producer, func() {
+		stop()
+		<-done
+	}, nil
+}
