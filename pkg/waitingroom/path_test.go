@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"hanjul/pkg/order"
+	"hanjul/pkg/product"
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
 )
@@ -50,13 +50,10 @@ func TestRoomPath(t *testing.T) {
 	b.balance()
 	intents := func(want bool) {
 		t.Helper()
-		other := b.id(user(2), s.Place)
 		one, err := b.room.HasIntent(b.ctx, b.product, request.OrderID)
 		b.check(err)
-		bound, err := b.room.Bound(b.ctx, b.product, []order.ID{request.OrderID, other})
-		b.check(err)
-		if one != want || bound[request.OrderID] != want || bound[other] {
-			t.Fatalf("intents: %v, %v, expected %v", one, bound, want)
+		if one != want {
+			t.Fatalf("intent: %v, expected %v", one, want)
 		}
 	}
 	intents(true)
@@ -68,6 +65,40 @@ func TestRoomPath(t *testing.T) {
 	}
 	if r := b.bind(request); r.Outcome != waitingroom.BindJudged {
 		t.Fatalf("bind after the verdict: %+v", r)
+	}
+	b.balance()
+}
+
+// An order that nobody can account for is closed before it is voided, and only when its user does not stand in the line.
+func TestForsake(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	forsake := func(u int, place product.Place, want waitingroom.Forsaken) {
+		t.Helper()
+		got, err := b.room.Forsake(b.ctx, b.product, user(u), b.id(user(u), place))
+		b.check(err)
+		if got != want {
+			t.Fatalf("forsake: %s, expected %s", got, want)
+		}
+	}
+	forsake(1, 7, waitingroom.ForsakeAbsent)
+	b.open(settings(), 1, 10)
+	s := b.join(user(1))
+	forsake(1, s.Place, waitingroom.ForsakeInLine)
+	b.admit(1)
+	forsake(1, s.Place, waitingroom.ForsakeInLine)
+	request := b.request(user(1), s.Place, 1)
+	if r := b.bind(request); r.Outcome != waitingroom.BindBound {
+		t.Fatalf("bind: %+v", r)
+	}
+	forsake(1, s.Place, waitingroom.ForsakeBound)
+
+	second := b.request(user(2), s.Place+1, 1)
+	for range 2 {
+		forsake(2, s.Place+1, waitingroom.ForsakeDone)
+	}
+	if r := b.bind(second); r.Outcome != waitingroom.BindJudged {
+		t.Fatalf("bind of a forsaken order: %+v", r)
 	}
 	b.balance()
 }

@@ -28,7 +28,7 @@ type Room struct {
 }
 
 type scripts struct {
-	join, status, leave, bind, due, acked                            *redisconn.Script
+	join, status, leave, bind, due, acked, forsake                   *redisconn.Script
 	view, line, audit, membership                                    *redisconn.Script
 	restoreBegin, restoreRenew, restoreCommit, advanceBegin, advance *redisconn.Script
 	settingsPut, loadAsked                                           *redisconn.Script
@@ -40,7 +40,8 @@ func New(rdb redis.UniversalClient, keys product.Keyspace) *Room {
 	return &Room{rdb, keys, scripts{
 		join: load("waitingroom_join.lua"), status: load("waitingroom_status.lua"), leave: load("waitingroom_leave.lua"),
 		bind: load("waitingroom_bind.lua"), due: load("waitingroom_due.lua"), acked: load("waitingroom_acked.lua"),
-		view: load("waitingroom_view.lua"), line: load("waitingroom_line.lua"), audit: load("waitingroom_audit.lua"),
+		forsake: load("waitingroom_forsake.lua"),
+		view:    load("waitingroom_view.lua"), line: load("waitingroom_line.lua"), audit: load("waitingroom_audit.lua"),
 		membership:   load("waitingroom_membership.lua"),
 		restoreBegin: load("waitingroom_restore_begin.lua"), restoreRenew: load("waitingroom_restore_renew.lua"),
 		restoreCommit: load("waitingroom_restore_commit.lua"), advanceBegin: load("waitingroom_advance_begin.lua"),

@@ -49,10 +49,10 @@ type Status interface {
 	Unwant(ctx context.Context, answered ...orderstatus.Wanted) error
 }
 
-// Room tells how a line stands; *waitingroom.Room does.
+// Room tells how a line stands, and closes order ids in it; *waitingroom.Room does.
 type Room interface {
 	Line(ctx context.Context, p product.ID) (waitingroom.Line, error)
-	Bound(ctx context.Context, p product.ID, ids []order.ID) (map[order.ID]bool, error)
+	Forsake(ctx context.Context, p product.ID, user product.UserHash, id order.ID) (waitingroom.Forsaken, error)
 }
 
 // Producer sends; *kafka.Producer does.

@@ -74,15 +74,16 @@ func TestWanted(t *testing.T) {
 		t.Parallel()
 		w := newWorld()
 		now := time.Now()
-		w.bound[id(2)] = true
+		w.bound[id(2)], w.inLine[id(3)] = true, true
 		w.wanted = []orderstatus.Wanted{
 			wanted(1, now.Add(-30*time.Second).UnixMilli()), // within the grace
 			wanted(2, long.UnixMilli()),                     // with an intent, for a sweeper
+			wanted(3, long.UnixMilli()),                     // of a user who stands in the line
 		}
 		w.start(t, func(c *reconcile.Config) { c.Now = func() time.Time { return now } })
 		w.until(t, "some looks", func() bool { return w.looks > 5 })
-		if locked(w, func() bool { return len(w.wanted) != 2 || len(w.sent) != 0 }) {
-			t.Errorf("wanted %v, sent %v; want both kept and nothing sent", w.wanted, w.sent)
+		if locked(w, func() bool { return len(w.wanted) != 3 || len(w.sent) != 0 }) {
+			t.Errorf("wanted %v, sent %v; want all kept and nothing sent", w.wanted, w.sent)
 		}
 	})
 

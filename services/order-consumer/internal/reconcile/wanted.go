@@ -9,7 +9,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
-	"hanjul/pkg/product"
+	"hanjul/pkg/waitingroom"
 )
 
 // wantedBatches bounds one look.
@@ -83,44 +83,39 @@ func (r *Reconciler) answer(ctx context.Context, wanted []orderstatus.Wanted) (o
 }
 
 // void asks the judge to reject what nobody can account for. Behind everything that is in the log of its product, so that an order
-// which is there after all keeps its verdict. An order that is parked has an operator to wait for, and one with an intent a sweeper.
+// which is there after all keeps its verdict. An order that is parked has an operator to wait for, one with
+// an intent a sweeper, and one whose user stands in the line its turn: the place may be the order's own, brought back by a rollback.
 func (r *Reconciler) void(ctx context.Context, overdue []orderstatus.Wanted) error {
 	ids := make([]order.ID, len(overdue))
-	of := make(map[product.ID][]order.ID)
 	for i, w := range overdue {
 		ids[i] = w.OrderID
-		of[w.Product] = append(of[w.Product], w.OrderID)
 	}
 	parked, err := r.Ledger.Parked(ctx, ids)
 	if err != nil {
 		return err
 	}
-	bound := make(map[order.ID]bool)
-	for p, ids := range of {
-		found, err := r.Room.Bound(ctx, p, ids)
-		if err != nil {
-			return err
-		}
-		for id, is := range found {
-			bound[id] = is
-		}
-	}
 	var records []kafka.Record
 	var sent, parkedNow []orderstatus.Wanted
 	for _, w := range overdue {
-		switch {
-		case parked[w.OrderID]:
+		if parked[w.OrderID] {
 			r.metrics.wanted.WithLabelValues("parked").Inc()
 			parkedNow = append(parkedNow, w)
-		case bound[w.OrderID]:
-			r.metrics.wanted.WithLabelValues("bound").Inc()
-		default:
-			record, err := r.voidRecord(w)
-			if err != nil {
-				return err
-			}
-			records, sent = append(records, record), append(sent, w)
+			continue
 		}
+		// From here on the slot takes the order for judged. Crash: it is asked for again, and forsaken already.
+		found, err := r.Room.Forsake(ctx, w.Product, w.User, w.OrderID)
+		if err != nil {
+			return err
+		}
+		if found == waitingroom.ForsakeBound || found == waitingroom.ForsakeInLine {
+			r.metrics.wanted.WithLabelValues(string(found)).Inc()
+			continue
+		}
+		record, err := r.voidRecord(w)
+		if err != nil {
+			return err
+		}
+		records, sent = append(records, record), append(sent, w)
 	}
 	if err := r.Status.Unwant(ctx, parkedNow...); err != nil {
 		return err

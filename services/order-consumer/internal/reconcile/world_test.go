@@ -32,6 +32,7 @@ type world struct {
 	rows     map[order.ID]ledger.OrderRow
 	parked   map[order.ID]bool
 	bound    map[order.ID]bool
+	inLine   map[order.ID]bool
 	products []ledger.ProductRow
 	lines    map[product.ID]waitingroom.Line
 	wanted   []orderstatus.Wanted
@@ -47,7 +48,7 @@ type world struct {
 
 func newWorld() *world {
 	return &world{
-		rows: make(map[order.ID]ledger.OrderRow), parked: make(map[order.ID]bool), bound: make(map[order.ID]bool),
+		rows: make(map[order.ID]ledger.OrderRow), parked: make(map[order.ID]bool), bound: make(map[order.ID]bool), inLine: make(map[order.ID]bool),
 		lines: make(map[product.ID]waitingroom.Line), statuses: make(map[order.ID]order.Status), settled: make(map[order.ID]int),
 		outcome: kafka.Accepted,
 	}
@@ -146,8 +147,14 @@ func (w *world) Line(_ context.Context, p product.ID) (waitingroom.Line, error) 
 	return w.lines[p], nil
 }
 
-func (w *world) Bound(context.Context, product.ID, []order.ID) (map[order.ID]bool, error) {
-	return w.bound, nil
+func (w *world) Forsake(_ context.Context, _ product.ID, _ product.UserHash, id order.ID) (waitingroom.Forsaken, error) {
+	if w.bound[id] {
+		return waitingroom.ForsakeBound, nil
+	}
+	if w.inLine[id] {
+		return waitingroom.ForsakeInLine, nil
+	}
+	return waitingroom.ForsakeDone, nil
 }
 
 func (w *world) Produce(_ context.Context, records []kafka.Record) []kafka.Result {

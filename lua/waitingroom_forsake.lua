@@ -1,0 +1,30 @@
+#!lua
+-- Closes an order id that nobody can account for, before its void is sent (O7): from here on the slot takes it for judged.
+--
+-- KEYS[1] settings  hash  the product's settings
+-- KEYS[2] waiting   zset  user -> place
+-- KEYS[3] away      zset  user -> place
+-- KEYS[4] active    zset  user -> expiry of the pass, ms
+-- KEYS[5] judged    zset  order_id -> t, ms
+-- KEYS[6] intents   hash  order_id -> q|digest|bytes
+-- ARGV[1] user      string  the user's hash
+-- ARGV[2] order_id  string  the order
+--
+-- Returns {'bound'}: it has an intent, so a sweeper sends it; nothing changed.
+-- Returns {'in_line'}: its user waits, is away or holds a pass, perhaps at the order's own place after a rollback; nothing changed.
+-- Returns {'absent'}: no settings (R4), so nobody can take the place up now; nothing changed.
+-- Returns {'forsaken'}: no ticket takes its place up any more, and no pass binds it.
+-- Retry: harmless; it is forsaken already.
+
+local settings, waiting, away, active, judged, intents = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local user, order_id = ARGV[1], ARGV[2]
+
+if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
+if redis.call('HEXISTS', intents, order_id) == 1 then return { 'bound' } end
+if redis.call('ZSCORE', waiting, user) or redis.call('ZSCORE', away, user) then return { 'in_line' } end
+local t = redis.call('TIME')
+local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+if lease > now_ms then return { 'in_line' } end
+redis.call('ZADD', judged, string.format('%.0f', now_ms), order_id)
+return { 'forsaken' }

@@ -1,0 +1,32 @@
+package waitingroom
+
+import (
+	"context"
+	"fmt"
+
+	"hanjul/pkg/order"
+	"hanjul/pkg/product"
+)
+
+// Forsaken is what Forsake found.
+type Forsaken string
+
+// With ForsakeDone and ForsakeAbsent the void may be sent; with the others the order is still somebody's.
+const (
+	ForsakeDone   Forsaken = "forsaken" // the slot takes the order for judged from now on
+	ForsakeAbsent Forsaken = "absent"   // the slot is not open, so nobody can take the place up now
+	ForsakeBound  Forsaken = "bound"    // a sweeper sends it
+	ForsakeInLine Forsaken = "in_line"  // its user stands in the line, perhaps at this order's place
+)
+
+// Forsake closes an order id that nobody can account for, unless somebody can after all (O7). Call it before the void is sent: a user
+// whose place a rollback or an old ticket brought back would otherwise wait with a place that can buy nothing. Safe to repeat.
+func (r *Room) Forsake(ctx context.Context, p product.ID, user product.UserHash, id order.ID) (Forsaken, error) {
+	k := r.keys.Product(p)
+	keys := []string{k.Settings, k.Waiting, k.Away, k.Active, k.Judged, k.Intents}
+	answer, err := r.run(ctx, r.scripts.forsake, p, keys, string(user), string(id))
+	if err != nil {
+		return "", fmt.Errorf("forsake order %s: %w", id, err)
+	}
+	return Forsaken(answer.Text(0)), nil
+}
