@@ -38,8 +38,8 @@ type OrderRow struct {
 	Product     product.ID
 	UserID      product.UserID // "" where only the hash was known (void)
 	User        product.UserHash
-	Place       product.Place // 0 for void and tombstones
-	Quantity    int           // 0 for void and tombstones
+	Place       product.Place // 0 for void, drop and tombstones
+	Quantity    int           // 0 for void, drop and tombstones
 	State       order.State   // confirmed, rejected or cancelled
 	Reason      order.Reason
 	Version     int // 1 verdict, 2 cancelled

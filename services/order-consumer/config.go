@@ -68,9 +68,9 @@ func loadConfig(s *config.Source) Config {
 		AdminListen: s.Addr("ADMIN_LISTEN", ":9082", "health, metrics and profiles; reached by the deployment only"),
 		LogLevel:    logLevel(s),
 
-		RedisAddrs:   s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
-		RedisTimeout: s.Duration("REDIS_TIMEOUT", time.Second, 10*time.Millisecond, 30*time.Second, "longest wait for one answer of Redis"),
-		KeyPrefix:    s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+		RedisAddrs:   redisAddrs(s),
+		RedisTimeout: redisTimeout(s),
+		KeyPrefix:    keyPrefix(s),
 		StatusTTL:    s.Duration("STATUS_TTL", 7*24*time.Hour, time.Minute, 365*24*time.Hour, "how long Redis keeps an order's status; one that is gone comes back when it is asked for"),
 
 		Kafka:   loadKafka(s),
@@ -98,7 +98,7 @@ func loadConfig(s *config.Source) Config {
 		ReadyDrain:    s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
 	c.ReplayTopics = replayTopics(s, c.Kafka)
-	if command := key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass"); !command.IsZero() {
+	if command := commandKey(s); !command.IsZero() {
 		c.CommandKeys = keyring.Ring{command}
 	}
 	return c
@@ -112,7 +112,7 @@ func loadKafka(s *config.Source) KafkaConfig {
 		Partitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; never changed once a topic was made"),
 		Replication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
 		Topics: ledger.Topics{
-			Orders:      s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands come from"),
+			Orders:      topicOrders(s),
 			Events:      s.String("TOPIC_EVENTS", "order-events", "a topic's name", "where events go"),
 			DeadLetters: s.String("TOPIC_DEAD_LETTERS", "orders.dead-letters", "a topic's name", "where commands go that cannot be judged"),
 		},
@@ -133,6 +133,10 @@ func replayTopics(s *config.Source, k KafkaConfig) []string {
 	return topics
 }
 
+func topicOrders(s *config.Source) string {
+	return s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands come from")
+}
+
 // client is the configuration of connections to the cluster.
 func (k KafkaConfig) client() kafka.Config {
 	return kafka.Config{Brokers: k.Brokers, ClientID: "order-consumer"}
@@ -145,6 +149,22 @@ func (k KafkaConfig) specs() []kafka.TopicSpec {
 	orders.Name, orders.Retention = k.Topics.Orders, k.Retention
 	events.Name, letters.Name = k.Topics.Events, k.Topics.DeadLetters
 	return []kafka.TopicSpec{orders, events, letters}
+}
+
+func redisAddrs(s *config.Source) []string {
+	return s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode")
+}
+
+func redisTimeout(s *config.Source) time.Duration {
+	return s.Duration("REDIS_TIMEOUT", time.Second, 10*time.Millisecond, 30*time.Second, "longest wait for one answer of Redis")
+}
+
+func keyPrefix(s *config.Source) string {
+	return s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key")
+}
+
+func commandKey(s *config.Source) keyring.Key {
+	return key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass")
 }
 
 func postgresURL(s *config.Source) config.Secret {

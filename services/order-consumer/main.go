@@ -46,6 +46,8 @@ func commands() []command {
 	return []command{
 		{"migrate", "bring the ledger's schema to this build's version", migrate},
 		{"topics", "make or check the topics", topics},
+		{"dead-letters", "list, show, redrive and drop commands that could not be processed", deadLetters},
+		{"orders", "show what is known of an order", orders},
 		{"audit", "hold a product's books against the promises", auditBooks},
 		{"outbox", "show what is published and what waits; publish events again", outboxCommand},
 	}
@@ -126,7 +128,7 @@ func usage(flags *flag.FlagSet) {
 	_, _ = fmt.Fprintln(w, "order-consumer judges orders, publishes what was decided, and brings back what Redis lost.")
 	_, _ = fmt.Fprintln(w, "\nSubcommands (order-consumer SUBCOMMAND -help tells more); without one the service runs:")
 	for _, c := range commands() {
-		_, _ = fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
+		_, _ = fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
 	}
 	_, _ = fmt.Fprintln(w, "\nFlags:")
 	flags.PrintDefaults()
