@@ -63,7 +63,7 @@ type LogRecord struct {
 	OrderID  order.ID
 	ID       string
 	Verified bool // the pass or the MAC verifies
-	Decoded  bool
+	Decoded  bool // every field is in range; one that verifies and is not has its ids all the same
 }
 
 // EventRecord is one record of the product on order-events.
@@ -79,6 +79,7 @@ type Line struct {
 	Known                   bool // settings are there
 	StockKnown              bool
 	Base, Seq, Held         int64
+	HeldParked              int64 // of Held: units of orders that are parked
 	IntentUnits             int64
 	Intents                 int64
 	Waiting, Away, Active   int64

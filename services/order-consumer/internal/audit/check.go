@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 
 	"hanjul/pkg/journal"
@@ -15,6 +16,9 @@ func Check(b Books) Report {
 		checkSold(b), checkJudged(b), checkOnce(b), checkPasses(b), checkLimit(b),
 		checkNobodyLost(b), checkPlaces(b), checkPace(b), checkEvents(b), checkStock(b),
 	}}
+	if n := len(parked(b.Ledger.DeadLetters)); n > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d parked orders wait for an operator (order-consumer dead-letters list); they hold %d units", n, b.Line.HeldParked))
+	}
 	if b.Inc > 1 {
 		r.Notes = append(r.Notes, "the line is at incarnation "+product.Place(b.Inc).String()+
 			": Redis lost something; tally, admissions per second and records of ended people began anew at the restore")
@@ -59,17 +63,12 @@ func checkJudged(b Books) Finding {
 	for _, o := range b.Ledger.Orders {
 		rows[o.OrderID] = o
 	}
-	parkedOrders := map[order.ID]bool{}
-	parkedOffsets := map[int64]bool{}
-	for _, d := range b.Ledger.DeadLetters {
-		if d.State == "parked" && d.OrderID != "" {
-			parkedOrders[d.OrderID] = true
-		}
-		if d.Partition == b.Log.Partition {
-			parkedOffsets[d.Offset] = true
-		}
+	commands := make(map[string]bool, len(b.Ledger.Commands))
+	for _, c := range b.Ledger.Commands {
+		commands[c.CommandID] = true
 	}
-	places := 0
+	waiting := lettersOf(b)
+	places, others := 0, 0
 	inLog := map[order.ID]bool{}
 	for _, rec := range b.Log.Records {
 		if rec.Kind == order.KindPlace && rec.Decoded {
@@ -78,21 +77,29 @@ func checkJudged(b Books) Finding {
 		if rec.Offset >= b.Log.Committed {
 			continue // in flight
 		}
+		_, judged := rows[rec.OrderID]
 		if !rec.Decoded || !rec.Verified {
-			if !parkedOffsets[rec.Offset] {
+			// Of one that verifies, copies behind its dead letter and its verdict make no letters of their own.
+			known := rec.Verified && (waiting.ids[rec.id()] || judged && rec.Kind == order.KindPlace || commands[rec.ID])
+			if !waiting.offsets[rec.Offset] && !known {
 				f.fault("offset %d does not verify and is in no dead letter", rec.Offset)
 			}
 			continue
 		}
 		if rec.Kind != order.KindPlace {
+			others++
+			if !commands[rec.ID] && !waiting.pending[rec.id()] && !waiting.nameless[rec.Offset] {
+				f.fault("%s %s at offset %d is behind the committed offset and was neither judged nor parked", rec.Kind, rec.ID, rec.Offset)
+			}
 			continue
 		}
 		places++
-		if _, judged := rows[rec.OrderID]; !judged && !parkedOrders[rec.OrderID] {
+		if !judged && !waiting.pending[rec.id()] && !waiting.nameless[rec.Offset] {
 			f.fault("order %s at offset %d is behind the committed offset and has no verdict", rec.OrderID, rec.Offset)
 		}
 	}
 	f.saw(places, "place commands in the log")
+	f.saw(others, "other commands")
 	f.saw(len(rows), "verdicts")
 
 	accepted, told := 0, 0
@@ -101,14 +108,16 @@ func checkJudged(b Books) Finding {
 		case e.Call == journal.CallOrder && e.Status == 202:
 			accepted++
 			// A 202 says that Kafka acknowledged; the log may have been shortened since, the verdict stays.
-			if _, judged := rows[e.OrderID]; !judged && !parkedOrders[e.OrderID] && !inLog[e.OrderID] {
+			if _, judged := rows[e.OrderID]; !judged && !waiting.pending[string(e.OrderID)] && !inLog[e.OrderID] {
 				f.fault("order %s was answered with 202 and is neither in the log nor judged", e.OrderID)
 			}
-		case e.OrderID != "" && (e.State == string(order.StateConfirmed) || e.State == string(order.StateRejected)):
+		case e.OrderID != "" && isVerdict(order.State(e.State)):
 			told++
-			if row, judged := rows[e.OrderID]; !judged {
+			row, judged := rows[e.OrderID]
+			later := row.State == order.StateCancelled && row.Reason == order.ReasonOperator && e.State == string(order.StateConfirmed)
+			if !judged {
 				f.fault("order %s was told to be %s and has no verdict", e.OrderID, e.State)
-			} else if row.Version == 1 && string(row.State) != e.State {
+			} else if string(row.State) != e.State && !later {
 				f.fault("order %s was told to be %s and is %s", e.OrderID, e.State, row.State)
 			}
 		}
@@ -148,8 +157,12 @@ func checkOnce(b Books) Finding {
 		typ bool // cancelled
 	}
 	rowsOf := map[fact][]string{}
+	returned := map[order.ID]order.Event{}
 	for _, row := range b.Ledger.Outbox {
 		if row.Event.OrderID != nil {
+			if row.Type == order.Cancelled {
+				returned[*row.Event.OrderID] = row.Event
+			}
 			k := fact{*row.Event.OrderID, row.Type == order.Cancelled}
 			rowsOf[k] = append(rowsOf[k], row.ID)
 		}
@@ -159,6 +172,9 @@ func checkOnce(b Books) Finding {
 		wantCancelled := 0
 		if o.State == order.StateCancelled {
 			wantCancelled = 1
+		}
+		if e, cancelled := returned[o.OrderID]; cancelled {
+			checkReturn(f, o, e)
 		}
 		wantPlaced := 1
 		if o.State == order.StateCancelled && o.Reason == order.ReasonCancelledBefore {
@@ -289,10 +305,21 @@ func checkStock(b Books) Finding {
 	if b.Line.Held != b.Line.IntentUnits {
 		f.fault("Redis holds %d units, its intents sum to %d", b.Line.Held, b.Line.IntentUnits)
 	}
-	if b.Line.Held != 0 {
-		f.fault("at rest %d units are still held", b.Line.Held)
+	if b.Line.Held != b.Line.HeldParked {
+		f.fault("at rest %d units are still held, %d of them by parked orders", b.Line.Held, b.Line.HeldParked)
 	}
 	return f.done()
+}
+
+// checkReturn holds a cancel against its order: what was sold comes back, no more and no less.
+func checkReturn(f *finding, o ledger.OrderRow, cancelled order.Event) {
+	units := 0
+	if cancelled.Quantity != nil {
+		units = *cancelled.Quantity
+	}
+	if units != o.Quantity {
+		f.fault("order %s of %d units gave %d back", o.OrderID, o.Quantity, units)
+	}
 }
 
 // change is what an event does to the units left.

@@ -76,6 +76,7 @@ func balanced() Books {
 		b.Journal = append(b.Journal, journal.Entry{Sent: at.Add(time.Second), Time: at.Add(time.Second), Product: "p", Buyer: user, Call: journal.CallLookup, Status: 200, State: string(row.State), OrderID: id})
 	}
 	b.Ledger.Total, b.Ledger.Sold, b.Ledger.Seq = 3, 2, 4
+	b.Ledger.Commands = []ledger.CommandRow{{CommandID: "stock", Kind: order.KindAdjust, Result: ledger.CommandDone, Seq: 1}}
 	return b
 }
 

@@ -137,8 +137,8 @@ func loadLog(ctx context.Context, s Sources, b *Books) error {
 			return nil
 		}
 		rec := LogRecord{Offset: m.Offset}
-		if c, err := order.DecodeCommand(m.Value); err == nil && c.Product == b.Product {
-			rec.Decoded, rec.Kind, rec.OrderID, rec.ID = true, c.Kind, c.OrderID, c.ID
+		if c, err := order.DecodeCommand(m.Value); c.Kind != "" && c.Product == b.Product {
+			rec.Decoded, rec.Kind, rec.OrderID, rec.ID = err == nil, c.Kind, c.OrderID, c.ID
 			rec.Verified = verified(s, c)
 		}
 		b.Log.Records = append(b.Log.Records, rec)
@@ -195,7 +195,14 @@ func AtRest(ctx context.Context, s Sources, p product.ID) (string, error) {
 		return fmt.Sprintf("%d commands of partition %d before their verdict", lag, partition), nil
 	}
 	unpublished, unsent := 0, 0
+	var letters []ledger.LetterRow
 	err = s.Ledger.Snapshot(ctx, p, func(snap *ledger.Snapshot) error {
+		if err := snap.EachLetter(func(l ledger.LetterRow) error {
+			letters = append(letters, l)
+			return nil
+		}); err != nil {
+			return err
+		}
 		return snap.EachOutbox(func(o ledger.OutboxRow) error {
 			switch {
 			case o.Published:
@@ -217,10 +224,25 @@ func AtRest(ctx context.Context, s Sources, p product.ID) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("line: %w", err)
 	}
-	if line.View.InFlight > 0 {
-		return fmt.Sprintf("%d orders bound and not settled", line.View.InFlight), nil
+	waiting, err := s.Room.HeldBy(ctx, p, parked(letters)) // for an operator, as long as it takes
+	if err != nil {
+		return "", fmt.Errorf("line: %w", err)
+	}
+	if n := line.View.InFlight - int64(len(waiting)); n > 0 {
+		return fmt.Sprintf("%d orders bound and not settled", n), nil
 	}
 	return "", nil
+}
+
+// parked are the orders of the letters that wait for an operator.
+func parked(letters []ledger.LetterRow) []order.ID {
+	var ids []order.ID
+	for _, l := range letters {
+		if l.State == ledger.LetterParked && l.OrderID != "" {
+			ids = append(ids, l.OrderID)
+		}
+	}
+	return ids
 }
 
 // Wait returns when the product is at rest, or with what is still on its way when ctx ends. A store that does not answer is asked again.

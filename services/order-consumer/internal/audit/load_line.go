@@ -35,6 +35,9 @@ func loadLine(ctx context.Context, s Sources, b *Books) error {
 		Joined: line.Tally.Joined + line.Tally.Restored, Capacity: int64(v.Capacity), Burst: int64(v.Burst), Rate: v.Rate,
 		Admits: line.Admits, Users: map[product.UserHash]int{}, Statuses: map[order.ID]order.Status{}, TakenAt: b.Line.TakenAt,
 	}
+	if err := loadParked(ctx, s, b); err != nil {
+		return err
+	}
 	if err := loadUsers(ctx, s, b); err != nil {
 		return err
 	}
@@ -42,6 +45,21 @@ func loadLine(ctx context.Context, s Sources, b *Books) error {
 		return err
 	}
 	return loadStatuses(ctx, s, b)
+}
+
+// loadParked adds up what parked orders hold. One that has a row by now, of a cancel, must hold nothing.
+func loadParked(ctx context.Context, s Sources, b *Books) error {
+	held, err := s.Room.HeldBy(ctx, b.Product, parked(b.Ledger.DeadLetters))
+	if err != nil {
+		return err
+	}
+	for _, o := range b.Ledger.Orders {
+		delete(held, o.OrderID)
+	}
+	for _, units := range held {
+		b.Line.HeldParked += units
+	}
+	return nil
 }
 
 // loadUsers finds everybody who is in any set, and for each, at one instant, in how many.
