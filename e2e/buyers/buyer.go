@@ -29,19 +29,17 @@ type buyer struct {
 	tally   *tally
 	cast    *cast
 	role    Role // in the line
+	played  bool // that role was played
 	rng     *rand.Rand
 
 	api      int // which API answered last; another one is tried after a failure
 	ticket   string
 	joinedAt bool
-	// joinedTwice says that the role of the double join was played.
-	joinedTwice bool
-	admitted    bool
-	held        Role // with a pass in hand
-	acted       bool // the role of the pass was played
-	polls       int
-	pass        string // the last one handed out; a client keeps it, and shows it when it asks for its order
-	last        string // the last call and its answer, told when the visit could not be ended
+	admitted bool
+	held     Role   // with a pass in hand
+	acted    bool   // the role of the pass was played
+	pass     string // the last one handed out; a client keeps it, and shows it when it asks for its order
+	last     string // the last call and its answer, told when the visit could not be ended
 }
 
 func (b *buyer) queue() string { return "/v1/products/" + string(b.product) + "/queue" }
@@ -108,7 +106,6 @@ func (b *buyer) visit(ctx context.Context) Outcome {
 	}
 	for ctx.Err() == nil {
 		a := b.call(ctx, journal.CallStatus, request{method: http.MethodGet, path: b.queue(), ticket: b.ticket}, 0)
-		b.polls++
 		if a.status != http.StatusOK {
 			if !b.pause(ctx, a) {
 				break
@@ -133,6 +130,9 @@ func (b *buyer) visit(ctx context.Context) Outcome {
 		case "lapsed":
 			return Lapsed
 		case "left", "evicted":
+			if b.role == Leaver {
+				b.play() // the answer to its leave was lost
+			}
 			return Left
 		case "sold_out":
 			return SoldOut
@@ -141,7 +141,7 @@ func (b *buyer) visit(ctx context.Context) Outcome {
 				return end
 			}
 		}
-		if end := b.wander(ctx); end != "" {
+		if end := b.misbehave(ctx); end != "" {
 			return end
 		}
 		if !wait(ctx, time.Duration(max(a.body.NextPollMS, 50))*time.Millisecond) {
@@ -202,13 +202,10 @@ func (b *buyer) joinTwice(ctx context.Context, r request) answer {
 		}
 	}
 	if joined == len(answers) {
-		b.joinedTwice = true
-		b.tally.with(func(res *Result) {
-			res.Roles[DoubleJoin]++
-			if answers[0].body.Place != answers[1].body.Place {
-				res.Errors["two joins at once got two places"]++
-			}
-		})
+		b.play()
+		if answers[0].body.Place != answers[1].body.Place {
+			b.tally.with(func(res *Result) { res.Errors["two joins at once got two places"]++ })
+		}
 	}
 	if answers[0].status == http.StatusOK || answers[0].status == http.StatusCreated {
 		return answers[0]
@@ -216,28 +213,37 @@ func (b *buyer) joinTwice(ctx context.Context, r request) answer {
 	return answers[1]
 }
 
-// wander plays the roles of the line, once, after the first polls.
-func (b *buyer) wander(ctx context.Context) Outcome {
-	switch {
-	case b.role == DoubleJoin && !b.joinedTwice:
-		b.joinTwice(ctx, request{method: http.MethodPost, path: b.queue(), ticket: b.ticket}) // one tab had no answer: both try again
-	case b.role == Refresh && b.polls == 1:
+// play counts the role in the line as played, once.
+func (b *buyer) play() {
+	if !b.played {
+		b.played = true
+		b.tally.with(func(r *Result) { r.Roles[b.role]++ })
+	}
+}
+
+// misbehave plays the role of the line, once. What had no answer is tried again at the next occasion, be that after the next poll or
+// with a pass in hand: how often a role is played must not hang on when a process is killed.
+func (b *buyer) misbehave(ctx context.Context) Outcome {
+	if b.played {
+		return ""
+	}
+	switch b.role {
+	case DoubleJoin: // one tab had no answer at the join
+		b.joinTwice(ctx, request{method: http.MethodPost, path: b.queue(), ticket: b.ticket})
+	case Refresh:
 		a := b.call(ctx, journal.CallStatus, request{method: http.MethodGet, path: b.queue(), ticket: b.ticket}, 0)
 		again := b.call(ctx, journal.CallJoin, request{method: http.MethodPost, path: b.queue()}, 0)
 		if a.status == http.StatusOK && again.status == http.StatusOK {
-			b.tally.with(func(r *Result) { r.Roles[Refresh]++ })
-		} else {
-			b.polls = 0 // tried again at the next poll
+			b.play()
 		}
-	case b.role == Leaver:
+	case Leaver:
 		// Both ways of leaving are used.
 		r := request{method: http.MethodPost, path: b.queue() + "/leave", ticket: b.ticket}
 		if b.n%2 == 0 {
 			r = request{method: http.MethodDelete, path: b.queue(), ticket: b.ticket}
 		}
-		a := b.call(ctx, journal.CallLeave, r, 0)
-		if a.status == http.StatusOK {
-			b.tally.with(func(r *Result) { r.Roles[Leaver]++ })
+		if a := b.call(ctx, journal.CallLeave, r, 0); a.status == http.StatusOK {
+			b.play()
 			return Left
 		}
 	}
@@ -250,12 +256,12 @@ func (b *buyer) act(ctx context.Context, pass string) Outcome {
 	if !b.admitted {
 		b.admitted = true
 		b.tally.with(func(r *Result) { r.Admitted++ })
-		if b.held = b.cast.admit(); b.role == Leaver {
-			b.held = Ordinary
+		if b.held = Ordinary; b.role != Leaver {
+			b.held = b.cast.admit()
 		}
 	}
-	if b.role == Leaver {
-		return b.wander(ctx)
+	if end := b.misbehave(ctx); end != "" || b.role == Leaver {
+		return end
 	}
 	r := request{
 		method: http.MethodPost, path: "/v1/products/" + string(b.product) + "/orders", user: b.id,
@@ -272,12 +278,15 @@ func (b *buyer) act(ctx context.Context, pass string) Outcome {
 		return ""
 	case Cut:
 		if !b.acted {
-			b.acted = true
 			a := b.client.cut(ctx, r, b.n+b.api)
 			b.write(journal.CallOrder, pass, 1, a)
-			if a.err == nil {
-				b.tally.with(func(res *Result) { res.Roles[Cut]++ })
+			if a.err != nil { // nobody was there to hang up on: the line says whether the pass still holds
+				b.api++
+				b.pause(ctx, answer{})
+				return ""
 			}
+			b.acted = true
+			b.tally.with(func(res *Result) { res.Roles[Cut]++ })
 		}
 	case TwoOrders:
 		if !b.acted {
