@@ -203,10 +203,64 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+	names, texts := []string{"genuine"}, []string{text}
+	for name, text := range bad {
+		names, texts = append(names, name), append(texts, text)
+	}
+	names, texts = append(names, "genuine too"), append(texts, sign(t, s, forUser("lee")))
+	got, faults := s.Verifier().VerifyMany(texts, each)
+	for i, name := range names {
+		want, err := s.Verifier().Verify(texts[i])
+		if got[i] != want || !errors.Is(faults[i], err) || (err == nil) != strings.HasPrefix(name, "genuine") {
+			t.Errorf("%s among many: %+v, %v; alone %+v, %v", name, got[i], faults[i], want, err)
+		}
+	}
 	for name, v := range map[string]pass.Verifier{"no keys": nil, "foreign keys": signer(t, "p1", "x").Verifier()} {
 		if _, err := v.Verify(text); !errors.Is(err, pass.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// each is the plain way of asking for many.
+func each(key ed25519.PublicKey, texts, signatures [][]byte) bool {
+	for i := range texts {
+		if !ed25519.Verify(key, texts[i], signatures[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Those of one key are asked for together, once; what is refused together is asked for alone, so that a forged pass spoils no other's.
+func TestVerifyMany(t *testing.T) {
+	t.Parallel()
+	one, two := signer(t, "p1", "p"), signer(t, "p2", "q")
+	both := one.Verifier()
+	both["p2"] = two.Verifier()["p2"]
+	var texts []string
+	for _, s := range []*pass.Signer{one, two} {
+		for _, user := range []product.UserID{"kim", "lee", "park"} {
+			texts = append(texts, sign(t, s, forUser(user)))
+		}
+	}
+	asked := 0
+	for _, says := range []bool{true, false} {
+		got, faults := both.VerifyMany(texts, func(_ ed25519.PublicKey, texts, _ [][]byte) bool {
+			asked += len(texts)
+			return says
+		})
+		for i := range texts {
+			if faults[i] != nil || got[i].User != forUser([]product.UserID{"kim", "lee", "park"}[i%3]).User {
+				t.Errorf("together says %v: %+v, %v", says, got[i], faults[i])
+			}
+		}
+	}
+	if asked != 2*len(texts) {
+		t.Errorf("asked for %d together, want %d", asked, 2*len(texts))
+	}
+	if got, faults := both.VerifyMany(nil, each); len(got)+len(faults) != 0 {
+		t.Error(got, faults)
 	}
 }
 

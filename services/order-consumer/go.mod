@@ -14,6 +14,7 @@ replace (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0

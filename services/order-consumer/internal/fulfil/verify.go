@@ -9,6 +9,7 @@ import (
 	"hanjul/pkg/order"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
+	"hanjul/services/order-consumer/internal/signatures"
 )
 
 // Verifier knows whose commands count: places by the pass they carry, other kinds by their MAC (F31). The topic is no back door: who
@@ -29,31 +30,47 @@ const (
 	ParkInvalid     = "invalid"      // verified, and a field is missing or out of range
 )
 
-// read decodes and verifies one record. Its one error is order.ErrVersion; everything else that is wrong comes back as an input to park.
-// Verification comes before identity: only a command that verifies is parked under its id. A pass's expiry is not looked at: the
-// lease in Redis decided at bind, and the deadline bounds what came after.
-func (v Verifier) read(m kafka.Message) (ledger.Input, error) {
-	in := ledger.Input{Offset: m.Offset, At: m.Time, Key: m.Key, Raw: m.Value}
-	c, err := order.DecodeCommand(m.Value)
-	if errors.Is(err, order.ErrVersion) {
-		return in, err
+// read decodes and verifies records, and gives its answers at the same indexes. Its one error is order.ErrVersion; everything else that
+// is wrong comes back as an input to park. Verification comes before identity: only a command that verifies is parked under its id. A pass's
+// expiry is not looked at: the lease in Redis decided at bind, and the deadline bounds what came after.
+func (v Verifier) read(records []kafka.Message) ([]ledger.Input, []error) {
+	inputs, faults := make([]ledger.Input, len(records)), make([]error, len(records))
+	commands, decoded := make([]order.Command, len(records)), make([]error, len(records))
+	var passes []string
+	for i, m := range records {
+		commands[i], decoded[i] = order.DecodeCommand(m.Value)
+		passes = append(passes, commands[i].Pass)
 	}
-	if err != nil && c.Kind == "" {
-		in.Park = &ledger.Park{Reason: ParkUndecodable, Product: named(m.Key)}
-		return in, nil
+	shown, refused := v.Passes.VerifyMany(passes, signatures.Verify)
+	for i, m := range records {
+		inputs[i] = ledger.Input{Offset: m.Offset, At: m.Time, Key: m.Key, Raw: m.Value}
+		if errors.Is(decoded[i], order.ErrVersion) {
+			faults[i] = decoded[i]
+			continue
+		}
+		v.judgeable(&inputs[i], commands[i], decoded[i], shown[i], refused[i])
 	}
-	if reason := v.check(m, c); reason != "" {
-		in.Park = &ledger.Park{Reason: reason, Product: named(m.Key)}
-		return in, nil
+	return inputs, faults
+}
+
+// judgeable completes the input of one record: a command for the judge, or why it is parked.
+func (v Verifier) judgeable(in *ledger.Input, c order.Command, decoded error, shown pass.Pass, refused error) {
+	if decoded != nil && c.Kind == "" {
+		in.Park = &ledger.Park{Reason: ParkUndecodable, Product: named(in.Key)}
+		return
 	}
-	if err != nil {
+	if reason := v.check(in.Key, c, shown, refused); reason != "" {
+		in.Park = &ledger.Park{Reason: reason, Product: named(in.Key)}
+		return
+	}
+	if decoded != nil {
 		in.Park = &ledger.Park{Reason: ParkInvalid, Product: c.Product}
 		if c.Kind == order.KindPlace {
 			in.Park.OrderID = c.OrderID
 		} else {
 			in.Park.CommandID = c.ID
 		}
-		return in, nil
+		return
 	}
 	in.Command = c
 	switch c.Kind {
@@ -62,12 +79,11 @@ func (v Verifier) read(m kafka.Message) (ledger.Input, error) {
 	case order.KindPlace, order.KindCancel, order.KindDrop:
 		in.User = product.HashUser(v.Users, c.User)
 	}
-	return in, nil
 }
 
-// check is the reason why a command does not verify, or "".
-func (v Verifier) check(m kafka.Message, c order.Command) string {
-	if string(m.Key) != string(c.Product) {
+// check is the reason why a command does not verify, or "". shown is what its pass says, refused why that is none.
+func (v Verifier) check(key []byte, c order.Command, shown pass.Pass, refused error) string {
+	if string(key) != string(c.Product) {
 		return ParkWrongKey
 	}
 	if c.Kind != order.KindPlace {
@@ -76,11 +92,10 @@ func (v Verifier) check(m kafka.Message, c order.Command) string {
 		}
 		return ""
 	}
-	p, err := v.Passes.Verify(c.Pass)
 	switch {
-	case err != nil:
+	case refused != nil:
 		return ParkPassInvalid
-	case p.User != c.User || p.Product != c.Product || p.OrderID != c.OrderID || p.Place != c.Place:
+	case shown.User != c.User || shown.Product != c.Product || shown.OrderID != c.OrderID || shown.Place != c.Place:
 		return ParkPassForeign
 	}
 	return ""

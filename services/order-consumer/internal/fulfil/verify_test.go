@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/keyring"
@@ -34,6 +35,7 @@ func TestRead(t *testing.T) {
 	raw := func(value string) kafka.Message {
 		return kafka.Message{Time: w.recorded, Key: []byte("p"), Value: []byte(value)}
 	}
+	genuine := w.record(t, place)
 	for name, c := range map[string]struct {
 		record kafka.Message
 		user   product.UserHash
@@ -113,9 +115,15 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in, err := w.verifier.read(c.record)
-			if err != nil {
+			// Alone, and among others that are verified with it.
+			alone, faults := w.verifier.read([]kafka.Message{c.record})
+			among, more := w.verifier.read([]kafka.Message{genuine, c.record, genuine})
+			if err := errors.Join(append(faults, more...)...); err != nil {
 				t.Fatal(err)
+			}
+			in := alone[0]
+			if diff := cmp.Diff(in, among[1], cmpopts.EquateEmpty()); diff != "" || among[0].Park != nil || among[2].Park != nil {
+				t.Fatalf("among others (-alone +among):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.park, in.Park); diff != "" || in.User != c.user {
 				t.Fatalf("user %q\n%s", in.User, diff)
@@ -141,10 +149,10 @@ func TestReadStopsAtALaterVersion(t *testing.T) {
 	w := newWorld(t)
 	m := w.record(t, w.place(t, w.pass("p", "kim", 7), 1))
 	m.Value = []byte(strings.Replace(string(m.Value), `"v":1`, `"v":2`, 1))
-	if in, err := w.verifier.read(m); !errors.Is(err, order.ErrVersion) || in.Park != nil {
-		t.Fatal(in, err)
+	if in, faults := w.verifier.read([]kafka.Message{m}); !errors.Is(faults[0], order.ErrVersion) || in[0].Park != nil {
+		t.Fatal(in, faults)
 	}
-	if _, err := (Verifier{Commands: keyring.Ring{}}).read(w.record(t, order.Command{Kind: order.KindVoid})); err != nil {
-		t.Fatal(err)
+	if _, faults := (Verifier{Commands: keyring.Ring{}}).read([]kafka.Message{w.record(t, order.Command{Kind: order.KindVoid})}); faults[0] != nil {
+		t.Fatal(faults)
 	}
 }
