@@ -66,7 +66,11 @@ func checkBooks(t testing.TB, l *ledger.Ledger, p product.ID) ledgerBooks {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Seq != r.Seq || e.LeftAfter != r.LeftAfter || string(e.Type) != r.Type || r.Key != string(p) {
+		subject := string(p)
+		if e.OrderID != nil {
+			subject = string(*e.OrderID)
+		}
+		if e.Seq != r.Seq || e.LeftAfter != r.LeftAfter || string(e.Type) != r.Type || r.Subject != subject || r.Product != p {
 			t.Fatalf("event %d differs from its row: %+v, %+v", seq, e, r)
 		}
 	}

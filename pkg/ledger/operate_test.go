@@ -57,7 +57,7 @@ func TestPutProduct(t *testing.T) {
 	}
 	books := readBooks(t, l, "p")
 	if len(books.Outbox) != 1 || books.Outbox[0].ID != order.OutboxCommandID("r1") || books.Outbox[0].Topic != "orders" ||
-		books.Outbox[0].Key != "p" || books.Outbox[0].Type != string(order.TypeCommand) {
+		books.Outbox[0].Subject != "p" || books.Outbox[0].Type != string(order.TypeCommand) {
 		t.Fatal(books.Outbox)
 	}
 	c, err := order.DecodeCommand(books.Outbox[0].Payload)

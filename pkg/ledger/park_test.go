@@ -82,7 +82,7 @@ func TestJudgeKeepsWhatIsParked(t *testing.T) {
 			continue
 		}
 		var d order.DeadLetter
-		if err := json.Unmarshal(row.Payload, &d); err != nil || row.Topic != "orders.dead-letters" || row.Seq != 0 || row.Key != "p" {
+		if err := json.Unmarshal(row.Payload, &d); err != nil || row.Topic != "orders.dead-letters" || row.Seq != 0 || row.Subject != "p" {
 			t.Fatal(row, err)
 		}
 		letters = append(letters, d)

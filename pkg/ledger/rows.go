@@ -114,7 +114,7 @@ type OutboxRow struct {
 	Product     product.ID
 	Seq         int64 // 0 for rows that are no events
 	Type        string
-	Key         string
+	Subject     string // what it is about: the order, or else the product
 	Payload     []byte
 	Traceparent string
 	LeftAfter   int64

@@ -48,7 +48,7 @@ coalesce(left_after, 0), created_at, published_at IS NOT NULL`
 func scanOutbox(row pgx.CollectableRow) (OutboxRow, error) {
 	var r OutboxRow
 	var payload string
-	err := row.Scan(&r.ID, &r.N, &r.Topic, &r.Product, &r.Seq, &r.Type, &r.Key, &payload, &r.Traceparent,
+	err := row.Scan(&r.ID, &r.N, &r.Topic, &r.Product, &r.Seq, &r.Type, &r.Subject, &payload, &r.Traceparent,
 		&r.LeftAfter, &r.CreatedAt, &r.Published)
 	r.Payload = []byte(payload)
 	return r, err

@@ -101,6 +101,7 @@ func queueFacts(w *pgx.Batch, topic string, at time.Time, facts []fact) error {
 	}
 	n := len(facts)
 	ids, products, types, payloads := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	kinds, subjects := make([]string, n), make([]string, n) // what the fact is about: the order, or else the product
 	seqs, lefts, traces := make([]int64, n), make([]int64, n), make([]*string, n)
 	for i, f := range facts {
 		payload, err := f.event.Encode()
@@ -109,13 +110,17 @@ func queueFacts(w *pgx.Batch, topic string, at time.Time, facts []fact) error {
 		}
 		ids[i], products[i], types[i], payloads[i] = f.id, string(f.event.Product), string(f.event.Type), string(payload)
 		seqs[i], lefts[i], traces[i] = f.event.Seq, f.event.LeftAfter, text(f.traceparent)
+		kinds[i], subjects[i] = "product", products[i]
+		if f.event.OrderID != nil {
+			kinds[i], subjects[i] = "order", string(*f.event.OrderID)
+		}
 	}
 	w.Queue(`
 INSERT INTO outbox (id, created_at, topic, product_id, seq, aggregatetype, aggregateid, type, payload, traceparent, left_after)
-SELECT id::uuid, $8, $9, product_id, seq, 'product', product_id, type, payload, traceparent, left_after
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[])
-  AS r(id, product_id, seq, type, payload, traceparent, left_after)`,
-		ids, products, seqs, types, payloads, traces, lefts, at, topic)
+SELECT id::uuid, $10, $11, product_id, seq, aggregatetype, aggregateid, type, payload, traceparent, left_after
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[])
+  AS r(id, product_id, seq, aggregatetype, aggregateid, type, payload, traceparent, left_after)`,
+		ids, products, seqs, kinds, subjects, types, payloads, traces, lefts, at, topic)
 	return nil
 }
 
