@@ -19,6 +19,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	hanjul/deploy/local v0.0.0-00010101000000-000000000000
 	hanjul/pkg v0.0.0-00010101000000-000000000000
 )

@@ -29,7 +29,7 @@ var (
 	services    = []string{"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer"}
 	forTests    = []string{
 		"testing", "hanjul/deploy/local", "hanjul/e2e", "github.com/twmb/franz-go", "github.com/google/go-cmp",
-		"go.uber.org/goleak", "pgregory.net/rapid", "net/http/httptest",
+		"github.com/santhosh-tekuri/jsonschema", "go.uber.org/goleak", "pgregory.net/rapid", "net/http/httptest",
 	}
 )
 
