@@ -118,6 +118,7 @@ type OutboxRow struct {
 	Payload     []byte
 	Traceparent string
 	LeftAfter   int64
-	CreatedAt   time.Time
+	CreatedAt   time.Time // of an event: read under the stock row's lock, so it never goes back from seq to seq
 	Published   bool
+	PublishedAt time.Time // when that was noted; zero: not yet
 }

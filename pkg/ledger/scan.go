@@ -43,14 +43,18 @@ func (r *LetterRow) columns() []any {
 }
 
 const outboxColumns = `id::text, n, topic, product_id, coalesce(seq, 0), type, aggregateid, payload, coalesce(traceparent, ''),
-coalesce(left_after, 0), created_at, published_at IS NOT NULL`
+coalesce(left_after, 0), created_at, published_at`
 
 func scanOutbox(row pgx.CollectableRow) (OutboxRow, error) {
 	var r OutboxRow
 	var payload string
+	var published *time.Time
 	err := row.Scan(&r.ID, &r.N, &r.Topic, &r.Product, &r.Seq, &r.Type, &r.Subject, &payload, &r.Traceparent,
-		&r.LeftAfter, &r.CreatedAt, &r.Published)
+		&r.LeftAfter, &r.CreatedAt, &published)
 	r.Payload = []byte(payload)
+	if published != nil {
+		r.Published, r.PublishedAt = true, *published
+	}
 	return r, err
 }
 

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,6 +30,10 @@ func (l *Ledger) Snapshot(ctx context.Context, p product.ID, fn func(*Snapshot) 
 	if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
 		return classify(op, err)
 	}
+	// Before the moment is chosen: the rows of a partition that is dropped meanwhile are gone from every moment, its name only from later ones.
+	if _, err := tx.Exec(ctx, `LOCK TABLE outbox IN ACCESS SHARE MODE`); err != nil {
+		return classify(op, err)
+	}
 	return fn(&Snapshot{ctx: ctx, tx: tx, product: p})
 }
 
@@ -36,6 +42,25 @@ func (s *Snapshot) Product() (ProductRow, error) {
 	rows, err := s.tx.Query(s.ctx, selectProduct+`WHERE p.id = $1`, string(s.product))
 	row, err := one(rows, err, scanProduct, ErrUnknownProduct)
 	return row, classify("read product "+string(s.product), err)
+}
+
+// Kept says which of a product's outbox rows can still be there.
+type Kept struct {
+	Since time.Time   // when the product was made: none of its rows is older
+	Days  []time.Time // the days, in UTC, that have a partition of the outbox, ascending; they are dropped whole when they are old
+}
+
+// Kept reads it.
+func (s *Snapshot) Kept() (Kept, error) {
+	var k Kept
+	err := s.tx.QueryRow(s.ctx, `
+SELECT created_at, ARRAY(SELECT to_date(right(c.relname, 8), 'YYYYMMDD') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+  WHERE i.inhparent = 'outbox'::regclass AND c.relname ~ '^outbox_[0-9]{8}$' ORDER BY 1)
+FROM products WHERE id = $1`, string(s.product)).Scan(&k.Since, &k.Days)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return k, ErrUnknownProduct
+	}
+	return k, classify("read what is kept of "+string(s.product), err)
 }
 
 // EachOrder gives every order of the product, by order id. An error of fn ends it and is returned; so with the others.

@@ -23,6 +23,7 @@ type Books struct {
 	Ledger   Ledger
 	Log      Log
 	Events   []EventRecord
+	EventLog Start // of their partition
 	Line     Line
 	Journal  []journal.Entry
 	Passes   map[string]pass.Pass // by their text, those of the journal whose signature verifies
@@ -35,6 +36,7 @@ type Ledger struct {
 	Orders           []ledger.OrderRow
 	Commands         []ledger.CommandRow
 	Outbox           []OutboxRow // events only
+	Kept             ledger.Kept // what retention left of the outbox
 	Unsent           int         // commands and dead letters that wait in the outbox
 	DeadLetters      []ledger.LetterRow
 }
@@ -46,14 +48,25 @@ type OutboxRow struct {
 	Type      order.EventType
 	Event     order.Event
 	LeftAfter int64
+	At        time.Time
 	Published bool
+	NotedAt   time.Time // when that it is published was noted
+}
+
+// Start is where a partition of a topic begins. Retention takes records away from there.
+type Start struct {
+	First int64
+	At    time.Time // the first record's own; zero when there is none
+	Cut   bool      // records of the product may be among those that were taken away
 }
 
 // Log is the product's part of the topic orders: its partition's offsets and its own records.
 type Log struct {
-	Partition             int
-	First, Committed, End int64
-	Records               []LogRecord
+	Partition      int
+	Start          Start
+	Committed, End int64
+	Judged         int64 // where the judge is, by the ledger's word
+	Records        []LogRecord
 }
 
 // LogRecord is one command of the product in the log.

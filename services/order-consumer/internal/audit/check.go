@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"slices"
 
 	"hanjul/pkg/journal"
 	"hanjul/pkg/ledger"
@@ -53,6 +52,9 @@ func checkSold(b Books) Finding {
 			f.fault("event seq %d leaves %d units", row.Seq, row.LeftAfter)
 		}
 	}
+	for _, gone := range droppedRows(b.Ledger) {
+		f.lost("the units left after %s, no longer in the outbox", gone)
+	}
 	return f.done()
 }
 
@@ -96,6 +98,12 @@ func checkJudged(b Books) Finding {
 		places++
 		if !judged && !waiting.pending[rec.id()] && !waiting.nameless[rec.Offset] {
 			f.fault("order %s at offset %d is behind the committed offset and has no verdict", rec.OrderID, rec.Offset)
+		}
+	}
+	if start := b.Log.Start; start.Cut {
+		f.lost("commands before offset %d of partition %d, where the log begins now", start.First, b.Log.Partition)
+		if judged := max(b.Log.Committed, b.Log.Judged); judged < start.First {
+			f.lost("commands from offset %d on that nobody is known to have judged before they were removed", judged)
 		}
 	}
 	f.saw(places, "place commands in the log")
@@ -167,23 +175,25 @@ func checkOnce(b Books) Finding {
 			rowsOf[k] = append(rowsOf[k], row.ID)
 		}
 	}
+	lost := droppedRows(b.Ledger)
+	untold := 0
 	for _, o := range b.Ledger.Orders {
 		placed, cancelled := len(rowsOf[fact{o.OrderID, false}]), len(rowsOf[fact{o.OrderID, true}])
-		wantCancelled := 0
-		if o.State == order.StateCancelled {
-			wantCancelled = 1
-		}
 		if e, cancelled := returned[o.OrderID]; cancelled {
 			checkReturn(f, o, e)
 		}
-		wantPlaced := 1
-		if o.State == order.StateCancelled && o.Reason == order.ReasonCancelledBefore {
-			wantPlaced = 0
+		wantPlaced, wantCancelled, gone := eventsOf(o, placed, lost)
+		if gone {
+			untold++
 		}
 		if placed != wantPlaced || cancelled != wantCancelled {
 			f.fault("order %s (%s) has %d verdict events and %d cancel events in the outbox", o.OrderID, o.State, placed, cancelled)
 		}
 	}
+	if untold > 0 {
+		f.lost("events of %d orders, no longer in the outbox (%s)", untold, lost)
+	}
+	f.lostEvents(b)
 	for k, ids := range rowsOf {
 		if !seen[k.id] {
 			f.fault("outbox row %s tells of order %s, which has no row", ids[0], k.id)
@@ -195,6 +205,9 @@ func checkOnce(b Books) Finding {
 			continue
 		}
 		k := fact{*e.Event.OrderID, e.Event.Type == order.Cancelled}
+		if !seen[k.id] {
+			f.fault("event %s was published for order %s, which has no row", e.ID, k.id)
+		}
 		if before, again := published[k]; again && before != e.ID {
 			f.fault("order %s was published as two events, %s and %s", k.id, before, e.ID)
 		}
@@ -227,90 +240,6 @@ func checkLimit(b Books) Finding {
 	return f.done()
 }
 
-// checkEvents is I9: first occurrences are in order of seq, none is skipped, repeats carry the same id, and everything the
-// ledger marked as published is there.
-func checkEvents(b Books) Finding {
-	f := look("I9")
-	records := slices.Clone(b.Events)
-	slices.SortFunc(records, func(x, y EventRecord) int { return int(x.Offset - y.Offset) })
-	first := map[int64]string{}
-	last, repeats := int64(0), 0
-	for _, e := range records {
-		switch id, again := first[e.Seq]; {
-		case again && id != e.ID:
-			f.fault("seq %d was published as %s and as %s", e.Seq, id, e.ID)
-		case again:
-			repeats++
-		case e.Seq != last+1:
-			f.fault("seq %d follows seq %d for the first time", e.Seq, last)
-			first[e.Seq], last = e.ID, max(last, e.Seq)
-		default:
-			first[e.Seq], last = e.ID, e.Seq
-		}
-	}
-	f.saw(len(first), "events")
-	f.saw(repeats, "repeats")
-	unpublished := 0
-	for _, row := range b.Ledger.Outbox {
-		if !row.Published {
-			unpublished++
-			continue
-		}
-		if id, there := first[row.Seq]; !there {
-			f.fault("seq %d is marked as published and is not on the topic", row.Seq)
-		} else if id != row.ID {
-			f.fault("seq %d is event %s in the outbox and %s on the topic", row.Seq, row.ID, id)
-		}
-	}
-	if unpublished > 0 {
-		f.fault("%d events wait in the outbox", unpublished)
-	}
-	return f.done()
-}
-
-// checkStock is I10: total = left + held + sold, at rest held = 0, in the ledger, in its chain of events and in Redis.
-func checkStock(b Books) Finding {
-	f := look("I10")
-	rows := slices.Clone(b.Ledger.Outbox)
-	slices.SortFunc(rows, func(x, y OutboxRow) int { return int(x.Seq - y.Seq) })
-	left, seq := int64(0), int64(0)
-	for _, row := range rows {
-		if row.Seq != seq+1 {
-			f.fault("outbox seq %d follows %d", row.Seq, seq)
-		}
-		seq = row.Seq
-		left += change(row.Event)
-		if row.LeftAfter != left {
-			f.fault("after seq %d the events leave %d units, the row says %d", row.Seq, left, row.LeftAfter)
-			left = row.LeftAfter
-		}
-	}
-	if seq != b.Ledger.Seq {
-		f.fault("the last outbox row is seq %d, the stock row says %d", seq, b.Ledger.Seq)
-	}
-	if b.Ledger.Total-b.Ledger.Sold != left {
-		f.fault("total %d - sold %d is not the %d units that the events leave", b.Ledger.Total, b.Ledger.Sold, left)
-	}
-	f.saw(len(rows), "stock movements and verdicts in the chain")
-	if !b.Line.StockKnown {
-		if len(rows) > 0 {
-			f.fault("Redis knows no stock")
-		}
-		return f.done()
-	}
-	f.saw(int(b.Ledger.Total), "units")
-	if b.Line.Seq != b.Ledger.Seq || b.Line.Base != left {
-		f.fault("Redis has %d units left at seq %d, the ledger %d at seq %d", b.Line.Base, b.Line.Seq, left, b.Ledger.Seq)
-	}
-	if b.Line.Held != b.Line.IntentUnits {
-		f.fault("Redis holds %d units, its intents sum to %d", b.Line.Held, b.Line.IntentUnits)
-	}
-	if b.Line.Held != b.Line.HeldParked {
-		f.fault("at rest %d units are still held, %d of them by parked orders", b.Line.Held, b.Line.HeldParked)
-	}
-	return f.done()
-}
-
 // checkReturn holds a cancel against its order: what was sold comes back, no more and no less.
 func checkReturn(f *finding, o ledger.OrderRow, cancelled order.Event) {
 	units := 0
@@ -320,17 +249,4 @@ func checkReturn(f *finding, o ledger.OrderRow, cancelled order.Event) {
 	if units != o.Quantity {
 		f.fault("order %s of %d units gave %d back", o.OrderID, o.Quantity, units)
 	}
-}
-
-// change is what an event does to the units left.
-func change(e order.Event) int64 {
-	switch {
-	case e.Type == order.Confirmed && e.Quantity != nil:
-		return -int64(*e.Quantity)
-	case e.Type == order.Cancelled && e.Quantity != nil && (e.Reason == nil || *e.Reason != order.ReasonCancelledBefore):
-		return int64(*e.Quantity)
-	case e.Type == order.StockAdjusted && e.Delta != nil:
-		return *e.Delta
-	}
-	return 0
 }

@@ -8,6 +8,7 @@ import (
 	"hanjul/pkg/order"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
+	"hanjul/pkg/ticket"
 )
 
 // grant is one admission that a buyer was told of: a pass of one place.
@@ -100,20 +101,30 @@ func checkNobodyLost(b Books) Finding {
 			b.Line.Waiting, b.Line.Away, b.Line.Active, b.Line.Ordering, b.Line.Ended, counted)
 	}
 	// After a loss only those who came back are known again, so a buyer of the journal may rightly be unknown.
-	joined := map[product.UserHash]product.UserID{}
+	joined := map[product.UserHash]journal.Entry{}
 	for _, e := range b.Journal {
 		if e.Call == journal.CallJoin && (e.Status == 200 || e.Status == 201) {
-			joined[b.Hash(e.Buyer)] = e.Buyer
-		}
-	}
-	if b.Inc <= 1 {
-		for hash, buyer := range joined {
-			if b.Line.Users[hash] == 0 {
-				f.fault("buyer %s joined and is in no set", buyer)
+			if hash := b.Hash(e.Buyer); joined[hash].Time.Before(e.Time) {
+				joined[hash] = e
 			}
 		}
 	}
-	f.saw(len(joined), "buyers who joined")
+	forgotten := 0
+	if b.Inc <= 1 {
+		for hash, e := range joined {
+			switch {
+			case b.Line.Users[hash] > 0:
+			case b.Line.TakenAt.Sub(e.Time) > ticket.Life: // Records of ended people are kept for as long as a ticket lives.
+				forgotten++
+			default:
+				f.fault("buyer %s joined and is in no set", e.Buyer)
+			}
+		}
+	}
+	f.saw(len(joined)-forgotten, "buyers who joined")
+	if forgotten > 0 {
+		f.lost("%d buyers who joined more than %s ago and are no longer remembered", forgotten, ticket.Life)
+	}
 	return f.done()
 }
 

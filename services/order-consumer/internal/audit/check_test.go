@@ -33,7 +33,7 @@ func balanced() Books {
 			Waiting: 1, Ended: 4, Joined: 5, Admits: map[int64]int64{day().Unix(): 3},
 			Users: map[product.UserHash]int{}, Statuses: map[order.ID]order.Status{},
 		},
-		Log: Log{First: 0, Committed: 4, End: 4, Records: []LogRecord{{Offset: 0, Kind: order.KindAdjust, ID: "stock", Verified: true, Decoded: true}}},
+		Log: Log{Committed: 4, End: 4, Records: []LogRecord{{Offset: 0, Kind: order.KindAdjust, ID: "stock", Verified: true, Decoded: true}}},
 	}
 	quantity, delta, rejected := 1, int64(3), order.ReasonLimit
 	add := func(e order.Event, id string, left int64) {

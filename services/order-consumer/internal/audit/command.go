@@ -38,7 +38,8 @@ func ParseOptions(args []string, usage io.Writer) (Options, error) {
 	flags.Usage = func() {
 		fmt.Fprint(usage, `Holds a product's books against the promises I1 to I10, and says for each what it looked at.
 It waits until no command, event or hold is on its way, reads, and changes nothing.
-Exit code 0: audit: ok. 1: audit: FAILED, or the books could not be read. 2: wrong arguments.
+Of a product whose oldest outbox partitions or records in Kafka are gone for their age, it checks the rest and says what it could not look at.
+Exit code 0: audit: ok, or ok in what is kept. 1: audit: FAILED, or the books could not be read. 2: wrong arguments.
 
 Example:
   order-consumer audit --product demo --journal journal.jsonl
@@ -93,8 +94,9 @@ func Run(ctx context.Context, s Sources, o Options, out io.Writer) error {
 	if o.JSON {
 		err = json.NewEncoder(out).Encode(struct {
 			Report
-			OK bool `json:"ok"`
-		}{report, report.OK()})
+			OK      bool `json:"ok"`
+			Partial bool `json:"partial"`
+		}{report, report.OK(), report.Partial()})
 	} else {
 		err = report.Print(out)
 	}

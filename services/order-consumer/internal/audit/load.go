@@ -30,6 +30,9 @@ type Sources struct {
 	Passes      pass.Verifier
 }
 
+// clocks is more than the machines' clocks differ by, and more than passes between an event's acknowledgement and the note of it.
+const clocks = time.Minute
+
 // Load takes one cut of a product's books, in the order of docs/joint.md, 2.7, so that what changes meanwhile can be told from
 // what is wrong: committed offsets, then one snapshot of the ledger, the end of the log, the events up to their end, and the line last.
 func Load(ctx context.Context, s Sources, p product.ID, entries []journal.Entry) (Books, error) {
@@ -79,6 +82,14 @@ func loadLedger(ctx context.Context, s Sources, b *Books) error {
 		if err != nil {
 			return err
 		}
+		if b.Ledger.Kept, err = snap.Kept(); err != nil {
+			return err
+		}
+		judged, err := snap.Progress(s.Topics.Orders)
+		if err != nil {
+			return err
+		}
+		b.Log.Judged = judged[b.Log.Partition]
 		b.Settings, b.Inc = row.Settings, row.LineInc
 		b.Ledger.Total, b.Ledger.Sold, b.Ledger.Seq = row.Total, row.Sold, row.Seq
 		if err := snap.EachOrder(func(o ledger.OrderRow) error {
@@ -111,7 +122,8 @@ func loadLedger(ctx context.Context, s Sources, b *Books) error {
 				return fmt.Errorf("outbox row %s: %w", o.ID, err)
 			}
 			b.Ledger.Outbox = append(b.Ledger.Outbox, OutboxRow{
-				ID: o.ID, Seq: o.Seq, Type: order.EventType(o.Type), Event: e, LeftAfter: o.LeftAfter, Published: o.Published,
+				ID: o.ID, Seq: o.Seq, Type: order.EventType(o.Type), Event: e, LeftAfter: o.LeftAfter, At: o.CreatedAt,
+				Published: o.Published, NotedAt: o.PublishedAt,
 			})
 			return nil
 		})
@@ -127,15 +139,30 @@ func ends(ctx context.Context, s Sources, topic string, partition int) (first, e
 	return firsts[partition], lasts[partition], nil
 }
 
-func loadLog(ctx context.Context, s Sources, b *Books) error {
-	var err error
-	if b.Log.First, b.Log.End, err = ends(ctx, s, s.Topics.Orders, b.Log.Partition); err != nil {
-		return err
+// readTopic gives fn the product's records in its partition of a topic and says where the partition begins and ends. Records that retention
+// takes away while it reads are an error; the next try begins behind them.
+func readTopic(ctx context.Context, s Sources, b *Books, topic string, fn func(kafka.Message) error) (Start, int64, error) {
+	first, end, err := ends(ctx, s, topic, b.Log.Partition)
+	if err != nil {
+		return Start{}, 0, err
 	}
-	return kafka.Read(ctx, s.Kafka, s.Topics.Orders, b.Log.Partition, b.Log.First, b.Log.End, func(m kafka.Message) error {
+	start := Start{First: first}
+	err = kafka.Read(ctx, s.Kafka, topic, b.Log.Partition, first, end, func(m kafka.Message) error {
+		if start.At.IsZero() {
+			start.At = m.Time
+		}
 		if string(m.Key) != string(b.Product) {
 			return nil
 		}
+		return fn(m)
+	})
+	// What was taken away is older than what is there, a product's records are younger than the product.
+	start.Cut = first > 0 && (start.At.IsZero() || b.Ledger.Kept.Since.Before(start.At.Add(clocks)))
+	return start, end, err
+}
+
+func loadLog(ctx context.Context, s Sources, b *Books) (err error) {
+	b.Log.Start, b.Log.End, err = readTopic(ctx, s, b, s.Topics.Orders, func(m kafka.Message) error {
 		rec := LogRecord{Offset: m.Offset}
 		if c, err := order.DecodeCommand(m.Value); c.Kind != "" && c.Product == b.Product {
 			rec.Decoded, rec.Kind, rec.OrderID, rec.ID = err == nil, c.Kind, c.OrderID, c.ID
@@ -144,6 +171,7 @@ func loadLog(ctx context.Context, s Sources, b *Books) error {
 		b.Log.Records = append(b.Log.Records, rec)
 		return nil
 	})
+	return err
 }
 
 // verified repeats what the consumer checks before it judges, from the same public keys.
@@ -155,15 +183,8 @@ func verified(s Sources, c order.Command) bool {
 	return err == nil && p.User == c.User && p.Product == c.Product && p.Place == c.Place && p.OrderID == c.OrderID
 }
 
-func loadEvents(ctx context.Context, s Sources, b *Books) error {
-	first, end, err := ends(ctx, s, s.Topics.Events, b.Log.Partition)
-	if err != nil {
-		return err
-	}
-	return kafka.Read(ctx, s.Kafka, s.Topics.Events, b.Log.Partition, first, end, func(m kafka.Message) error {
-		if string(m.Key) != string(b.Product) {
-			return nil
-		}
+func loadEvents(ctx context.Context, s Sources, b *Books) (err error) {
+	b.EventLog, _, err = readTopic(ctx, s, b, s.Topics.Events, func(m kafka.Message) error {
 		e, err := order.DecodeEvent(m.Value)
 		if err != nil {
 			return fmt.Errorf("offset %d: %w", m.Offset, err)
@@ -177,13 +198,14 @@ func loadEvents(ctx context.Context, s Sources, b *Books) error {
 		b.Events = append(b.Events, rec)
 		return nil
 	})
+	return err
 }
 
 // AtRest says what is still on its way, empty when nothing is: commands in the log before their commit, outbox rows before their
 // publication, units held in Redis.
 func AtRest(ctx context.Context, s Sources, p product.ID) (string, error) {
 	partition := kafka.Partition([]byte(p), s.Partitions)
-	_, end, err := ends(ctx, s, s.Topics.Orders, partition)
+	first, end, err := ends(ctx, s, s.Topics.Orders, partition)
 	if err != nil {
 		return "", fmt.Errorf("end of %s: %w", s.Topics.Orders, err)
 	}
@@ -191,7 +213,7 @@ func AtRest(ctx context.Context, s Sources, p product.ID) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("committed offsets: %w", err)
 	}
-	if lag := end - committed[partition]; lag > 0 {
+	if lag := end - max(committed[partition], first); lag > 0 { // Nobody can judge what is no longer in the log.
 		return fmt.Sprintf("%d commands of partition %d before their verdict", lag, partition), nil
 	}
 	unpublished, unsent := 0, 0
