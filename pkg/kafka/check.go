@@ -21,8 +21,9 @@ func (w Warning) String() string { return "topic " + w.Topic + ": " + w.Message 
 
 // CheckTopics compares the topics of the cluster with their specifications and
 // joins all faults: a topic that is missing, has another partition count, too
-// few replicas, or settings under which records would be lost, compacted or
-// stamped by the broker. Settings that the cluster does not tell are warnings.
+// few replicas, or settings under which records would be lost, compacted,
+// stamped by the broker or never taken. Replicas count while their broker is away.
+// Settings that the cluster does not tell are warnings.
 func CheckTopics(ctx context.Context, cfg Config, specs []TopicSpec) (warnings []Warning, err error) {
 	err = once(ctx, cfg.withTopics(names(specs)...), func(ctx context.Context, c *Client) error {
 		var faults []error
@@ -43,7 +44,7 @@ func CheckTopics(ctx context.Context, cfg Config, specs []TopicSpec) (warnings [
 
 			faults = append(faults, checkLayout(spec, topic))
 
-			w, err := c.checkSettings(ctx, spec)
+			w, err := c.checkSettings(ctx, spec, topic)
 			warnings = append(warnings, w...)
 			faults = append(faults, err)
 		}
@@ -77,7 +78,7 @@ func checkLayout(spec TopicSpec, topic kafkago.Topic) error {
 	return errors.Join(faults...)
 }
 
-func (c *Client) checkSettings(ctx context.Context, spec TopicSpec) ([]Warning, error) {
+func (c *Client) checkSettings(ctx context.Context, spec TopicSpec, topic kafkago.Topic) ([]Warning, error) {
 	settings, err := c.settings(ctx, spec.Name)
 	if err != nil {
 		return []Warning{{Topic: spec.Name, Message: "settings are not checked: " + err.Error()}}, nil //nolint:nilerr // brokers may deny the look; that is told, not fatal
@@ -107,6 +108,17 @@ func (c *Client) checkSettings(ctx context.Context, spec TopicSpec) ([]Warning, 
 
 		return err == nil && n >= spec.MinInsync
 	}, "at least "+strconv.Itoa(spec.MinInsync))
+	// A replica that is away is still counted here.
+	if replicas, insync := fewest(topic), settings[settingInsync]; replicas > 1 && insync == strconv.Itoa(replicas) {
+		warnings = append(warnings, Warning{
+			Topic:   spec.Name,
+			Message: settingInsync + " is " + insync + " of as many replicas: while one is away no record is taken",
+		})
+	} else if n, err := strconv.Atoi(insync); err == nil && replicas > 0 && n > replicas {
+		faults = append(faults, fmt.Errorf("topic %s: %s is %s and a partition has %d replicas, so no record is ever taken",
+			spec.Name, settingInsync, insync, replicas))
+	}
+
 	check(settingRetention, spec.Retention != 0, func(v string) bool {
 		ms, err := strconv.ParseInt(v, 10, 64)
 
@@ -121,6 +133,19 @@ func (c *Client) checkSettings(ctx context.Context, spec TopicSpec) ([]Warning, 
 	}
 
 	return warnings, errors.Join(faults...)
+}
+
+// fewest is the replica count of the partition that has the fewest.
+func fewest(topic kafkago.Topic) int {
+	count := 0
+
+	for i, p := range topic.Partitions {
+		if i == 0 || len(p.Replicas) < count {
+			count = len(p.Replicas)
+		}
+	}
+
+	return count
 }
 
 func (c *Client) settings(ctx context.Context, topic string) (map[string]string, error) {

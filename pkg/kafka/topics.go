@@ -27,6 +27,11 @@ type TopicSpec struct {
 	Retention time.Duration
 }
 
+// MinInsync is what min.insync.replicas ought to be for so many replicas where
+// nobody says otherwise: one may be away, and of three none takes a write
+// alone. 0 means no demand, for a topic of one replica.
+func MinInsync(replication int) int { return max(0, min(2, replication-1)) }
+
 // Settings of a topic that we set and check.
 const (
 	settingCleanup   = "cleanup.policy"

@@ -47,6 +47,16 @@ func TestCreateTopics(t *testing.T) {
 	wantParts(t, CreateTopics(patient(t), config(c), specs), "create topic more")
 }
 
+func TestMinInsync(t *testing.T) {
+	t.Parallel()
+
+	for replication, want := range []int{0, 0, 1, 2, 2, 2} {
+		if got := MinInsync(replication); got != want {
+			t.Errorf("of %d replicas %d are asked to be in sync, want %d", replication, got, want)
+		}
+	}
+}
+
 func TestCheckTopics(t *testing.T) {
 	t.Parallel()
 
@@ -61,6 +71,7 @@ func TestCheckTopics(t *testing.T) {
 		"short":     {"retention.ms": "3600000"},
 		"unlimited": {"retention.ms": "-1"},
 		"bounded":   {"retention.bytes": "1000000"},
+		"blocked":   {"min.insync.replicas": "2"},
 	} {
 		if err := c.CreateTopic(name, 6, settings); err != nil {
 			t.Fatal(err)
@@ -78,6 +89,7 @@ func TestCheckTopics(t *testing.T) {
 		"Partitions":   {func(s *TopicSpec) { s.Partitions = 7 }, []string{"has 6", "configured are 7"}, 0},
 		"Replication":  {func(s *TopicSpec) { s.Replication = 3 }, []string{"1 replicas", "at least 3"}, 0},
 		"InSync":       {func(s *TopicSpec) { s.MinInsync = 2 }, []string{"min.insync.replicas is 1", "at least 2"}, 0},
+		"Blocked":      {func(s *TopicSpec) { s.Name = "blocked" }, []string{"min.insync.replicas is 2", "1 replicas", "no record is ever taken"}, 0},
 		"Forgets":      {func(s *TopicSpec) { s.Retention = Unlimited }, []string{"retention.ms is 604800000"}, 0},
 		"Compacted":    {func(s *TopicSpec) { s.Name = "compacted" }, []string{"cleanup.policy is compact,delete"}, 0},
 		"BrokersClock": {func(s *TopicSpec) { s.Name = "stamped" }, []string{"message.timestamp.type is LogAppendTime"}, 0},
@@ -104,6 +116,25 @@ func TestCheckTopics(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("WarnsWhereNoReplicaMayBeAway", func(t *testing.T) {
+		t.Parallel()
+
+		three, _ := cluster(t, 1, kfake.NumBrokers(3))
+		specs := []TopicSpec{
+			{Name: "brittle", Partitions: 2, Replication: 3, MinInsync: 3},
+			{Name: "sound", Partitions: 2, Replication: 3, MinInsync: MinInsync(3)},
+		}
+
+		if err := CreateTopics(patient(t), config(three), specs); err != nil {
+			t.Fatal(err)
+		}
+
+		warnings, err := CheckTopics(patient(t), config(three), specs)
+		if err != nil || len(warnings) != 1 || warnings[0].Topic != "brittle" || !strings.Contains(warnings[0].Message, "min.insync.replicas is 3") {
+			t.Errorf("warnings: %v, error: %v", warnings, err)
+		}
+	})
 
 	t.Run("TellsAllFaults", func(t *testing.T) {
 		t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -82,7 +83,10 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	app.desk = httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: operators.Handler()})
 	before := &preflight{
 		logger: logger, ledger: books, rdb: rdb, brokers: brokers,
-		topic: kafka.TopicSpec{Name: c.TopicOrders, Partitions: c.KafkaPartitions},
+		topic: kafka.TopicSpec{
+			Name: c.TopicOrders, Partitions: c.KafkaPartitions, Replication: c.KafkaReplication,
+			MinInsync: cmp.Or(c.KafkaMinInsync, kafka.MinInsync(c.KafkaReplication)),
+		},
 	}
 	app.admin = httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
 

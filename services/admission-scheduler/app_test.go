@@ -156,6 +156,23 @@ func TestAppRefusesATopicOfAnotherPartitionCount(t *testing.T) {
 	}
 }
 
+// One broker that dies must not take commands with it.
+func TestAppRefusesATopicOfFewerReplicas(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]string{
+		"HANJUL_KAFKA_REPLICATION=2":                            "1 replicas, at least 2 are configured",
+		"HANJUL_KAFKA_REPLICATION=3\nHANJUL_KAFKA_MIN_INSYNC=3": "min.insync.replicas is 1, must be at least 3",
+	} {
+		app, err := newApp(slog.New(slog.DiscardHandler), settings(t, strings.Split(setting, "\n")...), telemetry.NewBuild("", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := app.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatal(setting, err)
+		}
+	}
+}
+
 func TestAppWaitsForServersThatAreAway(t *testing.T) {
 	t.Parallel()
 	source := config.NewSource(environ("HANJUL_LISTEN=127.0.0.1:0", "HANJUL_ADMIN_LISTEN=127.0.0.1:0"), service)

@@ -23,7 +23,9 @@ type Config struct {
 
 	KafkaBrokers    []string
 	KafkaPartitions int
-	TopicOrders     string
+	// Least of every topic; 0 in sync is for kafka.MinInsync to say.
+	KafkaReplication, KafkaMinInsync int
+	TopicOrders                      string
 
 	PostgresURL config.Secret
 
@@ -47,9 +49,11 @@ func loadConfig(s *config.Source) Config {
 		RedisAddrs: s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
 		KeyPrefix:  s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
 
-		KafkaBrokers:    s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
-		KafkaPartitions: s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
-		TopicOrders:     s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
+		KafkaBrokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
+		KafkaReplication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
+		KafkaMinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),
+		TopicOrders:      s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
 
 		PostgresURL: s.Secret("POSTGRES_URL", "a postgres:// URL", "where the ledger is"),
 
@@ -64,6 +68,9 @@ func loadConfig(s *config.Source) Config {
 		s.Fault("LOG_LEVEL", "%w", err)
 	}
 	c.LogLevel = level
+	if c.KafkaMinInsync > c.KafkaReplication {
+		s.Fault("KAFKA_MIN_INSYNC", "expected at most KAFKA_REPLICATION (%d), found %d, with which no record would be taken", c.KafkaReplication, c.KafkaMinInsync)
+	}
 	c.Local = s.Choice("IDENTITY", "", "how people are known to queue-api; local takes their word", "local") == "local"
 	c.KeyCommand = key(s, "KEY_COMMAND", "signs commands that carry no pass")
 	tokens := s.Secret("OPERATOR_TOKENS", "name:token,name:token", "who may call the operators' desk")

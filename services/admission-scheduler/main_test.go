@@ -38,7 +38,9 @@ func TestRun(t *testing.T) {
 			"-validate", "HANJUL_SCHEDULER_TICK", "HANJUL_SCHEDULER_OPERATOR_TOKENS (or HANJUL_SCHEDULER_OPERATOR_TOKENS_FILE)", "default 100ms",
 		}},
 		{"Validate", []string{"-validate"}, environ(), 0, []string{"settings: ok"}},
-		{"EveryFaultAtOnce", []string{"-validate"}, environ("HANJUL_SCHEDULER_TICK=soon", "HANJUL_SCHEDULER_TIK=1s", "HANJUL_SCHEDULER_OPERATOR_TOKENS=anna:short", "HANJUL_SCHEDULER_KEY_COMMAND=nokey"), 2, []string{
+		{"EveryFaultAtOnce", []string{"-validate"}, environ("HANJUL_SCHEDULER_TICK=soon", "HANJUL_SCHEDULER_TIK=1s", "HANJUL_SCHEDULER_OPERATOR_TOKENS=anna:short", "HANJUL_SCHEDULER_KEY_COMMAND=nokey",
+			"HANJUL_KAFKA_MIN_INSYNC=2"), 2, []string{
+			"HANJUL_KAFKA_MIN_INSYNC: expected at most KAFKA_REPLICATION (1)",
 			"HANJUL_SCHEDULER_TICK: ", "HANJUL_SCHEDULER_TIK: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ", "HANJUL_SCHEDULER_KEY_COMMAND: ",
 		}},
 		{"NothingSet", nil, nil, 2, []string{

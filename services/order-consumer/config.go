@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"log/slog"
 	"os"
 	"time"
@@ -58,6 +59,7 @@ type KafkaConfig struct {
 	Brokers     []string
 	Partitions  int
 	Replication int
+	MinInsync   int
 	Topics      ledger.Topics
 	Retention   time.Duration
 }
@@ -107,10 +109,11 @@ func loadConfig(s *config.Source) Config {
 // loadKafka reads what the topics need, for the service and for the subcommand topics.
 func loadKafka(s *config.Source) KafkaConfig {
 	const day = 24 * time.Hour
-	return KafkaConfig{
+	k := KafkaConfig{
 		Brokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
 		Partitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; never changed once a topic was made"),
 		Replication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
+		MinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),
 		Topics: ledger.Topics{
 			Orders:      topicOrders(s),
 			Events:      s.String("TOPIC_EVENTS", "order-events", "a topic's name", "where events go"),
@@ -118,6 +121,11 @@ func loadKafka(s *config.Source) KafkaConfig {
 		},
 		Retention: s.Duration("ORDERS_RETENTION", 7*day, time.Hour, 365*day, "least retention of the topic of commands; an outage of Postgres that lasts longer loses orders"),
 	}
+	if k.MinInsync > k.Replication {
+		s.Fault("KAFKA_MIN_INSYNC", "expected at most KAFKA_REPLICATION (%d), found %d, with which no record would be taken", k.Replication, k.MinInsync)
+	}
+	k.MinInsync = cmp.Or(k.MinInsync, kafka.MinInsync(k.Replication))
+	return k
 }
 
 // replayTopics reads where events may be replayed to, beside the topic of events. Commands and dead letters never: an event there would
@@ -142,9 +150,9 @@ func (k KafkaConfig) client() kafka.Config {
 	return kafka.Config{Brokers: k.Brokers, ClientID: "order-consumer"}
 }
 
-// specs says how the topics must be. With acks=all a topic of three replicas must not take a write on one.
+// specs says how the topics must be.
 func (k KafkaConfig) specs() []kafka.TopicSpec {
-	spec := kafka.TopicSpec{Partitions: k.Partitions, Replication: k.Replication, MinInsync: min(2, k.Replication-1)}
+	spec := kafka.TopicSpec{Partitions: k.Partitions, Replication: k.Replication, MinInsync: k.MinInsync}
 	orders, events, letters := spec, spec, spec
 	orders.Name, orders.Retention = k.Topics.Orders, k.Retention
 	events.Name, letters.Name = k.Topics.Events, k.Topics.DeadLetters

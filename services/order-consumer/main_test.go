@@ -120,12 +120,12 @@ func TestSettings(t *testing.T) {
 	}
 	bad := append(slices.Clone(good),
 		"HANJUL_CONSUMER_VOID_GRACE=-1s", "HANJUL_CONSUMER_BATCH_RECORDS=0", "HANJUL_CONSUMER_KEY_USER=kid:short", "HANJUL_CONSUMER_NONSENSE=1",
-		"HANJUL_CONSUMER_PASS_JWKS_FILE="+noKeys)
+		"HANJUL_CONSUMER_PASS_JWKS_FILE="+noKeys, "HANJUL_KAFKA_REPLICATION=3", "HANJUL_KAFKA_MIN_INSYNC=4")
 	code, _, stderr := call(t, bad, "-validate")
 	if code != 2 {
 		t.Errorf("exit code %d, want 2", code)
 	}
-	for _, text := range []string{"VOID_GRACE", "BATCH_RECORDS", "KEY_USER", "NONSENSE: no such setting", "PASS_JWKS_FILE: pass keys"} {
+	for _, text := range []string{"VOID_GRACE", "BATCH_RECORDS", "KEY_USER", "NONSENSE: no such setting", "KAFKA_MIN_INSYNC: expected at most KAFKA_REPLICATION (3)", "PASS_JWKS_FILE: pass keys"} {
 		if !strings.Contains(stderr, text) {
 			t.Errorf("%q is not told: %s", text, stderr)
 		}
@@ -166,10 +166,20 @@ func TestTopics(t *testing.T) {
 	if code, _, stderr := call(t, wrong, "topics", "--check"); code != 1 || !strings.Contains(stderr, "3 partitions") || !strings.Contains(stderr, "retention.ms") {
 		t.Errorf("check of other settings = %d, %q", code, stderr)
 	}
+	fewer := append(slices.Clone(environ), "HANJUL_KAFKA_REPLICATION=3")
+	if code, _, stderr := call(t, fewer, "topics", "--check"); code != 1 || !strings.Contains(stderr, "1 replicas, at least 3 are configured") || !strings.Contains(stderr, "min.insync.replicas is 1, must be at least 2") {
+		t.Errorf("check of more replicas = %d, %q", code, stderr)
+	}
 	code, stdout, _ := call(t, environ, "topics", "--print")
 	want := "--create --topic " + w.topics.Orders + " --partitions 3 --replication-factor 1 --config cleanup.policy=delete"
 	if code != 0 || !strings.Contains(stdout, want) || !strings.Contains(stdout, "retention.ms=604800000") || strings.Count(stdout, "\n") != 3 {
 		t.Errorf("print = %d, %q", code, stdout)
+	}
+	for environ, want := range map[string]string{"HANJUL_KAFKA_MIN_INSYNC=0": "--config min.insync.replicas=2", "HANJUL_KAFKA_MIN_INSYNC=1": "--config min.insync.replicas=1"} {
+		_, stdout, _ := call(t, append(fewer, environ), "topics", "--print")
+		if strings.Count(stdout, want) != 3 || strings.Count(stdout, "--replication-factor 3") != 3 {
+			t.Errorf("print with %s: %q", environ, stdout)
+		}
 	}
 }
 

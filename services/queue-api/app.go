@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,10 +133,14 @@ func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalCli
 	return nil
 }
 
-// checkTopics refuses a topic with another partition count: keys would be placed wrongly. Brokers that do not answer are no
+// checkTopics refuses a topic with another partition count, since keys would be placed wrongly, and one with fewer replicas or a
+// lower min.insync.replicas than configured, since what was answered with 202 would die with a single broker. Brokers that do not answer are no
 // reason not to start; orders are answered as unknown until they do.
 func checkTopics(ctx context.Context, logger *slog.Logger, brokers kafka.Config, cfg Config) error {
-	warnings, err := kafka.CheckTopics(ctx, brokers, []kafka.TopicSpec{{Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions}})
+	warnings, err := kafka.CheckTopics(ctx, brokers, []kafka.TopicSpec{{
+		Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions, Replication: cfg.KafkaReplication,
+		MinInsync: cmp.Or(cfg.KafkaMinInsync, kafka.MinInsync(cfg.KafkaReplication)),
+	}})
 	if err != nil && kafka.Transient(err) {
 		logger.WarnContext(ctx, "topics are not checked", "err", err)
 		err = nil

@@ -164,6 +164,23 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 	}
 }
 
+// TestFewerReplicasAreRefused: an order that was answered with 202 would die with one broker.
+func TestFewerReplicasAreRefused(t *testing.T) {
+	t.Parallel()
+	fixture := localtest.Redis(t)
+	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	for setting, want := range map[string]string{
+		"HANJUL_KAFKA_REPLICATION=2":                            "1 replicas, at least 2 are configured",
+		"HANJUL_KAFKA_REPLICATION=3\nHANJUL_KAFKA_MIN_INSYNC=3": "min.insync.replicas is 1, must be at least 3",
+	} {
+		a := build(t, append(strings.Split(setting, "\n"), "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","),
+			"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=3")...)
+		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatal(setting, err)
+		}
+	}
+}
+
 // TestMetrics pins the names that dashboards and docs/operations.md know.
 func TestMetrics(t *testing.T) {
 	t.Parallel()

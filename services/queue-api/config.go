@@ -26,9 +26,11 @@ type Config struct {
 
 	KafkaBrokers    []string
 	KafkaPartitions int
-	TopicOrders     string
-	SendTimeout     time.Duration
-	SendQueue       int
+	// Least of every topic; 0 in sync is for kafka.MinInsync to say.
+	KafkaReplication, KafkaMinInsync int
+	TopicOrders                      string
+	SendTimeout                      time.Duration
+	SendQueue                        int
 
 	Local   bool // identities are taken on trust, so a risky setting is a warning
 	Orders  keyring.Key
@@ -59,11 +61,13 @@ func loadConfig(s *config.Source) Config {
 		RedisTimeout: s.Duration("REDIS_TIMEOUT", 400*time.Millisecond, 10*time.Millisecond, 10*time.Second, "longest wait for one answer of Redis"),
 		KeyPrefix:    s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
 
-		KafkaBrokers:    s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
-		KafkaPartitions: s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
-		TopicOrders:     s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
-		SendTimeout:     s.Duration("SEND_TIMEOUT", 5*time.Second, 10*time.Millisecond, 20*time.Second, "longest wait for Kafka's acknowledgement before an order is answered as unknown"),
-		SendQueue:       s.Int("SEND_QUEUE", 10_000, 1, 1_000_000, "most orders that wait for Kafka; beyond them the answer is busy"),
+		KafkaBrokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
+		KafkaReplication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
+		KafkaMinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),
+		TopicOrders:      s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
+		SendTimeout:      s.Duration("SEND_TIMEOUT", 5*time.Second, 10*time.Millisecond, 20*time.Second, "longest wait for Kafka's acknowledgement before an order is answered as unknown"),
+		SendQueue:        s.Int("SEND_QUEUE", 10_000, 1, 1_000_000, "most orders that wait for Kafka; beyond them the answer is busy"),
 
 		Cadence: httpapi.Cadence{
 			Near: poll("POLL_NEAR", cadence.Near, "people within 100 of the head"),
@@ -93,6 +97,9 @@ func loadConfig(s *config.Source) Config {
 		if c.Passes, err = pass.NewSigner(seed); err != nil {
 			s.Fault("KEY_PASS", "%w", err)
 		}
+	}
+	if c.KafkaMinInsync > c.KafkaReplication {
+		s.Fault("KAFKA_MIN_INSYNC", "expected at most KAFKA_REPLICATION (%d), found %d, with which no record would be taken", c.KafkaReplication, c.KafkaMinInsync)
 	}
 	if c.Drain <= c.SendTimeout {
 		s.Fault("DRAIN", "expected longer than SEND_TIMEOUT (%s), so that no order in hand is cut", c.SendTimeout)

@@ -49,8 +49,9 @@ func TestLoadConfig(t *testing.T) {
 
 	t.Run("EveryFaultIsToldAndNoSecret", func(t *testing.T) {
 		t.Parallel()
-		text := faults(t, "HANJUL_API_IDENTITY=token", "HANJUL_KEY_ORDER=hush", "HANJUL_API_KEY_PREFIX=a{b}", "HANJUL_API_DRAIN=1s", "HANJUL_API_LITSEN=:1")
-		for _, part := range []string{"HANJUL_API_IDENTITY", "HANJUL_KEY_ORDER", "HANJUL_API_KEY_PREFIX", "HANJUL_API_DRAIN", "HANJUL_API_LITSEN"} {
+		text := faults(t, "HANJUL_API_IDENTITY=token", "HANJUL_KEY_ORDER=hush", "HANJUL_API_KEY_PREFIX=a{b}", "HANJUL_API_DRAIN=1s", "HANJUL_API_LITSEN=:1",
+			"HANJUL_KAFKA_REPLICATION=2", "HANJUL_KAFKA_MIN_INSYNC=3")
+		for _, part := range []string{"HANJUL_KAFKA_MIN_INSYNC: expected at most KAFKA_REPLICATION (2)", "HANJUL_API_IDENTITY", "HANJUL_KEY_ORDER", "HANJUL_API_KEY_PREFIX", "HANJUL_API_DRAIN", "HANJUL_API_LITSEN"} {
 			if !strings.Contains(text, part) {
 				t.Errorf("nothing about %s in %s", part, text)
 			}
