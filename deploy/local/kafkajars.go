@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,7 @@ type KafkaJarsOptions struct {
 // methods are safe concurrently.
 type KafkaJars struct {
 	options   KafkaJarsOptions
+	member    member
 	java      string
 	version   string
 	dir       string
@@ -57,9 +59,33 @@ type KafkaJars struct {
 	proc             *child
 }
 
+// member is a node's part in its cluster.
+type member struct {
+	id      int    // from 1
+	cluster string // the cluster's id
+	voters  []int  // the controller ports of all nodes, by id; nil where there is only this one
+	heap    string // the most of Java's heap
+}
+
+// alone is the part of a node that is its whole cluster.
+func alone() member { return member{id: 1, cluster: clusterID(), heap: "384m"} }
+
 // StartKafkaJars formats Dir where it is new, starts the broker and returns
 // when a record went through it. ctx bounds the start only.
 func StartKafkaJars(ctx context.Context, options KafkaJarsOptions) (*KafkaJars, error) {
+	k, err := newKafkaJars(ctx, options, alone())
+	if err != nil {
+		return nil, err
+	}
+	if err := k.start(ctx); err != nil {
+		k.temporary.remove()
+		return nil, err
+	}
+	return k, nil
+}
+
+// newKafkaJars looks for what a node needs and starts nothing.
+func newKafkaJars(ctx context.Context, options KafkaJarsOptions, part member) (*KafkaJars, error) {
 	java, err := findJava(ctx)
 	if err != nil {
 		return nil, err
@@ -73,12 +99,7 @@ func StartKafkaJars(ctx context.Context, options KafkaJarsOptions) (*KafkaJars, 
 	if err != nil {
 		return nil, err
 	}
-	k := &KafkaJars{options: options, java: java, version: version, dir: dir, temporary: temporary, port: options.Port}
-	if err := k.start(ctx); err != nil {
-		k.temporary.remove()
-		return nil, err
-	}
-	return k, nil
+	return &KafkaJars{options: options, member: part, java: java, version: version, dir: dir, temporary: temporary, port: options.Port}, nil
 }
 
 // start brings the process up, on other ports when a free one was snatched.
@@ -92,6 +113,9 @@ func (k *KafkaJars) start(ctx context.Context) error {
 		err = k.startOnce(ctx)
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "in use") {
 			return err
+		}
+		if k.member.voters != nil {
+			continue // the other nodes know its ports
 		}
 		if k.options.Port == 0 && k.proc == nil {
 			k.port = 0
@@ -111,18 +135,11 @@ func (k *KafkaJars) startOnce(ctx context.Context) error {
 			*port = free
 		}
 	}
-	if err := k.configure(); err != nil {
-		return err
-	}
-	if err := k.format(ctx); err != nil {
-		return err
-	}
-	cmd := k.command("kafka.Kafka", k.properties())
-	proc, err := startChild("kafka", cmd, syscall.SIGKILL, k.options.Log)
+	proc, err := k.launch(ctx)
 	if err != nil {
 		return err
 	}
-	if err := awaitKafka(ctx, proc, hostPort(k.port)); err != nil {
+	if err := k.await(ctx, proc); err != nil {
 		proc.kill()
 		return fmt.Errorf("kafka on port %d: %w", k.port, err)
 	}
@@ -130,12 +147,32 @@ func (k *KafkaJars) startOnce(ctx context.Context) error {
 	return nil
 }
 
+// launch starts the process on the ports chosen and waits for nothing.
+func (k *KafkaJars) launch(ctx context.Context) (*child, error) {
+	if err := k.configure(); err != nil {
+		return nil, err
+	}
+	if err := k.format(ctx); err != nil {
+		return nil, err
+	}
+	return startChild("kafka", k.command("kafka.Kafka", k.properties()), syscall.SIGKILL, k.options.Log)
+}
+
+// await returns when the broker serves: a node alone passes a record on, one of
+// a cluster is listed by itself, whatever the others can do at the moment.
+func (k *KafkaJars) await(ctx context.Context, proc *child) error {
+	if k.member.voters != nil {
+		return awaitListed(ctx, proc, hostPort(k.port), k.member.id)
+	}
+	return awaitKafka(ctx, proc, hostPort(k.port), 1)
+}
+
 func (k *KafkaJars) properties() string { return filepath.Join(k.dir, "server.properties") }
 
 // command runs one of Kafka's main classes with a heap for a small machine.
 func (k *KafkaJars) command(class string, args ...string) *exec.Cmd {
 	cmd := exec.Command(k.java, append([]string{
-		"-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:ActiveProcessorCount=2", "-XX:TieredStopAtLevel=1",
+		"-Xms64m", "-Xmx" + k.member.heap, "-XX:+UseSerialGC", "-XX:ActiveProcessorCount=2", "-XX:TieredStopAtLevel=1",
 		"-Dlog4j2.configurationFile=" + filepath.Join(k.dir, "log4j2.properties"),
 		"-cp", filepath.Join(k.options.Jars, "*"), class,
 	}, args...)...)
@@ -154,10 +191,18 @@ func (k *KafkaJars) configure() error {
 		partitions = DefaultPartitions
 	}
 	client, controller := hostPort(k.port), hostPort(k.controller)
+	ports, inSync := k.member.voters, max(1, len(k.member.voters)-1)
+	if ports == nil {
+		ports = []int{k.controller}
+	}
+	voters := make([]string, len(ports))
+	for i, port := range ports {
+		voters[i] = fmt.Sprintf("%d@%s", i+1, hostPort(port))
+	}
 	lines := []string{
 		"process.roles=broker,controller",
-		"node.id=1",
-		"controller.quorum.voters=1@" + controller,
+		fmt.Sprintf("node.id=%d", k.member.id),
+		"controller.quorum.voters=" + strings.Join(voters, ","),
 		"listeners=PLAINTEXT://" + client + ",CONTROLLER://" + controller,
 		"advertised.listeners=PLAINTEXT://" + client,
 		"controller.listener.names=CONTROLLER",
@@ -165,18 +210,23 @@ func (k *KafkaJars) configure() error {
 		"inter.broker.listener.name=PLAINTEXT",
 		"log.dirs=" + filepath.Join(k.dir, "data"),
 		fmt.Sprintf("num.partitions=%d", partitions),
-		"default.replication.factor=1",
-		"min.insync.replicas=1",
-		"offsets.topic.replication.factor=1",
+		fmt.Sprintf("default.replication.factor=%d", len(voters)),
+		fmt.Sprintf("min.insync.replicas=%d", inSync),
+		fmt.Sprintf("offsets.topic.replication.factor=%d", len(voters)),
 		"offsets.topic.num.partitions=1",
-		"transaction.state.log.replication.factor=1",
-		"transaction.state.log.min.isr=1",
-		"share.coordinator.state.topic.replication.factor=1",
-		"share.coordinator.state.topic.min.isr=1",
+		fmt.Sprintf("transaction.state.log.replication.factor=%d", len(voters)),
+		fmt.Sprintf("transaction.state.log.min.isr=%d", inSync),
+		fmt.Sprintf("share.coordinator.state.topic.replication.factor=%d", len(voters)),
+		fmt.Sprintf("share.coordinator.state.topic.min.isr=%d", inSync),
+		"unclean.leader.election.enable=false",
 		"group.initial.rebalance.delay.ms=0",
 		fmt.Sprintf("group.min.session.timeout.ms=%d", minSession.Milliseconds()),
 		"auto.create.topics.enable=false",
 		"log.cleaner.dedupe.buffer.size=2097152",
+	}
+	if len(voters) > 1 {
+		// A killed leader's partitions are led by another within seconds instead of nine.
+		lines = append(lines, "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
 	}
 	if k.options.Persist {
 		lines = append(lines, "log.flush.interval.messages=1")
@@ -198,7 +248,7 @@ func (k *KafkaJars) format(ctx context.Context) error {
 		return nil
 	}
 	cmd := k.command("kafka.tools.StorageTool", "format", "--ignore-formatted",
-		"--cluster-id", clusterID(), "--config", k.properties())
+		"--cluster-id", k.member.cluster, "--config", k.properties())
 	if err := runChild(ctx, "format kafka's folder", cmd); err != nil {
 		return err
 	}
@@ -216,8 +266,24 @@ func clusterID() string {
 	}
 }
 
-// awaitKafka waits until a record can be written and read back.
-func awaitKafka(ctx context.Context, proc *child, addr string) error {
+// awaitListed waits until a broker is listed by itself.
+func awaitListed(ctx context.Context, proc *child, addr string, id int) error {
+	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DialTimeout(time.Second))
+		if err != nil {
+			return true, err
+		}
+		defer client.Close()
+		brokers, err := kadm.NewClient(client).ListBrokers(ctx)
+		return slices.Contains(brokers.NodeIDs(), int32(id)), err
+	})
+}
+
+// awaitKafka waits until so many brokers are listed and a record can be written
+// to all of them and read back.
+func awaitKafka(ctx context.Context, proc *child, addr string, count int) error {
 	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
@@ -229,10 +295,10 @@ func awaitKafka(ctx context.Context, proc *child, addr string) error {
 		defer client.Close()
 		admin := kadm.NewClient(client)
 		brokers, err := admin.ListBrokers(ctx)
-		if err != nil || len(brokers) == 0 {
+		if err != nil || len(brokers) < count {
 			return false, err
 		}
-		if _, err := admin.CreateTopic(ctx, 1, 1, nil, readyTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		if _, err := admin.CreateTopic(ctx, 1, int16(count), nil, readyTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return false, err
 		}
 		if err := client.ProduceSync(ctx, &kgo.Record{Topic: readyTopic, Value: []byte("ready")}).FirstErr(); err != nil {

@@ -7,21 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"hanjul/deploy/local"
-	"hanjul/deploy/local/localtest"
 )
 
 func TestKafkaFromJarsKeepsCommitsOverKillAndRestart(t *testing.T) {
 	t.Parallel()
-	if !local.GivenByEnvironment().Jars {
-		localtest.Skip(t, "Apache Kafka from jars is tested where HANJUL_KAFKA=jars")
-	}
-	data, err := local.DataHome()
-	if err != nil {
-		t.Fatal(err)
-	}
-	jars, err := local.FetchKafka(t.Context(), local.KafkaHome(data))
-	localtest.Need(t, err)
-	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: jars, Log: t.Output(), Persist: true})
+	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: jars(t), Log: t.Output(), Persist: true})
 	if err != nil {
 		t.Fatal(err)
 	}

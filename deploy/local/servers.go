@@ -34,6 +34,10 @@ type ServersOptions struct {
 	// Private starts all three here, whatever the environment names: for who
 	// kills or empties them.
 	Private bool
+	// KafkaNodes asks for a cluster of so many nodes from jars, whatever Kafka
+	// the environment names; 0 means one broker of the usual kind. Its state
+	// does not survive a restart of all of it.
+	KafkaNodes int
 	// Log gets what the servers print; nil drops it.
 	Log io.Writer
 }
@@ -47,6 +51,7 @@ type Servers struct {
 	postgres *Postgres
 	kafka    *Kafka
 	jars     *KafkaJars
+	cluster  *KafkaCluster
 
 	lines []string
 }
@@ -58,6 +63,9 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 	s := &Servers{given: GivenByEnvironment()}
 	if options.Private {
 		s.given = Given{Jars: s.given.Jars}
+	}
+	if options.KafkaNodes > 0 {
+		s.given.Kafka, s.given.Jars = nil, true
 	}
 	dir := func(kind string) string {
 		if options.Dir == "" {
@@ -104,6 +112,13 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 				jars, err := FetchKafka(ctx, KafkaHome(data))
 				if err != nil {
 					return "", err
+				}
+				if options.KafkaNodes > 0 {
+					s.cluster, err = StartKafkaCluster(ctx, KafkaJarsOptions{Jars: jars, Log: options.Log}, options.KafkaNodes)
+					if err != nil {
+						return "", err
+					}
+					return fmt.Sprintf("kafka     %s (%s from jars, a cluster started here)", strings.Join(s.cluster.Addrs(), ","), s.cluster.Version()), nil
 				}
 				s.jars, err = StartKafkaJars(ctx, KafkaJarsOptions{Jars: jars, Dir: dir("kafka-jars"), Persist: options.Persist, Port: port(KafkaPort), Log: options.Log})
 				if err != nil {
@@ -157,6 +172,8 @@ func (s *Servers) KafkaBrokers() []string {
 		return s.kafka.Addrs()
 	case s.jars != nil:
 		return s.jars.Addrs()
+	case s.cluster != nil:
+		return s.cluster.Addrs()
 	default:
 		return s.given.Kafka
 	}
@@ -179,6 +196,9 @@ func (s *Servers) Stop(ctx context.Context) error {
 	}
 	if s.jars != nil {
 		faults = append(faults, s.jars.Stop(ctx))
+	}
+	if s.cluster != nil {
+		faults = append(faults, s.cluster.Stop(ctx))
 	}
 	if s.redis != nil {
 		faults = append(faults, s.redis.Stop(ctx))

@@ -42,6 +42,9 @@ type StackOptions struct {
 	// Private starts all three servers for this stack alone, whatever addresses
 	// the environment names: for who kills or empties them.
 	Private bool
+	// KafkaNodes asks for a Kafka cluster of so many nodes from jars, with every
+	// topic on all of them; 0 means one broker. Its topics are gone at the end.
+	KafkaNodes int
 	// Log is told what happens, a line each; nil drops it. What servers and
 	// binaries print goes to DataDir/logs.
 	Log io.Writer
@@ -116,7 +119,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 	}
 	s.servers, err = StartServers(ctx, ServersOptions{
 		Dir: dir, Persist: s.options.Persist, FixedPorts: s.options.FixedPorts,
-		Private: s.options.Private, Log: s.serverLog,
+		Private: s.options.Private, KafkaNodes: s.options.KafkaNodes, Log: s.serverLog,
 	})
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func (s *Stack) settle(ctx context.Context) error {
 		"HANJUL_KEY_PREFIX":           prefix,
 		"HANJUL_KAFKA_BROKERS":        strings.Join(s.servers.KafkaBrokers(), ","),
 		"HANJUL_KAFKA_PARTITIONS":     fmt.Sprint(DefaultPartitions),
-		"HANJUL_KAFKA_REPLICATION":    "1",
+		"HANJUL_KAFKA_REPLICATION":    fmt.Sprint(max(1, s.options.KafkaNodes)),
 		"HANJUL_TOPIC_ORDERS":         "orders" + suffix,
 		"HANJUL_TOPIC_EVENTS":         "order-events" + suffix,
 		"HANJUL_TOPIC_DEAD_LETTERS":   "orders.dead-letters" + suffix,
@@ -213,8 +213,11 @@ func (s *Stack) Postgres() *Postgres { return s.servers.postgres }
 // Kafka is the broker inside this process, nil when one was given or runs from jars.
 func (s *Stack) Kafka() *Kafka { return s.servers.kafka }
 
-// KafkaJars is the broker from jars, nil when it is another.
+// KafkaJars is the one broker from jars, nil when it is another.
 func (s *Stack) KafkaJars() *KafkaJars { return s.servers.jars }
+
+// KafkaCluster is the cluster started here, nil when KafkaNodes asked for none.
+func (s *Stack) KafkaCluster() *KafkaCluster { return s.servers.cluster }
 
 // Unexpected delivers the error of a binary that ended although nobody asked;
 // at most one is kept.

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
+	"hanjul/e2e/sale"
+)
+
+// TestKafkaClusterLosesItsLeader sells on three nodes while the one that leads the product's partition is killed, stays away while people
+// order on, and comes back. The books balance, and every order that was accepted is judged. Then one of each binary is restarted while a node is away: their
+// look at the topics counts its replicas.
+func TestKafkaClusterLosesItsLeader(t *testing.T) {
+	t.Parallel()
+	if !local.GivenByEnvironment().Jars {
+		localtest.Skip(t, "a Kafka cluster is run where HANJUL_KAFKA=jars")
+	}
+	env, settings := sale.Quick(true)
+	stack := startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: 2, KafkaNodes: 3, Env: env})
+	target, err := sale.Of(stack, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill, err := sale.KillLeader(stack, "led")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Faults = []sale.Fault{kill}
+	report, err := sale.Run(t.Context(), target, sale.Config{
+		Product: "led", Buyers: 400, Stock: 200, Seed: 20261131, Settings: settings, Dir: t.TempDir(), Limit: 4 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show(t, report)
+	if len(report.Struck) != 1 || report.Accepted == 0 || report.Accepted > report.Judged {
+		t.Fatalf("struck %v, %d accepted, %d judged", report.Struck, report.Accepted, report.Judged)
+	}
+
+	check := func() error { return stack.Run(t.Context(), nil, nil, local.Consumer, "topics", "--check") }
+	if err := check(); err != nil {
+		t.Fatal(err)
+	}
+	stack.KafkaCluster().Node(1).Kill()
+	if err := check(); err != nil {
+		t.Fatal(err)
+	}
+	ready, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, name := range []string{local.Consumer, local.Scheduler, local.QueueAPI} {
+		one := stack.Processes(name)[0]
+		if err := one.Restart(ready); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.WaitReady(ready); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

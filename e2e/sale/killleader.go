@@ -1,0 +1,56 @@
+package sale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hanjul/deploy/local"
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/product"
+)
+
+// ordersWithout is how many commands must be written while the killed leader is away: enough to show that buyers go on.
+const ordersWithout = 5
+
+// KillLeader kills by SIGKILL the broker that leads the product's partition of orders. It is started again once another leads and has
+// taken commands, and the fault is mended when every replica follows again. The stack must have a Kafka cluster of its own.
+func KillLeader(stack *local.Stack, p product.ID) (Fault, error) {
+	cluster := stack.KafkaCluster()
+	if cluster == nil {
+		return Fault{}, errors.New("kill leader: the stack has no Kafka cluster of its own")
+	}
+	topic, partition := stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions)
+	// await polls until the partition is as asked; a cluster in trouble may not answer for a while.
+	await := func(ctx context.Context, what string, fine func(local.KafkaPartition) bool) (local.KafkaPartition, error) {
+		for {
+			found, err := cluster.Partition(ctx, topic, partition)
+			if err == nil && fine(found) {
+				return found, nil
+			}
+			if !sleep(ctx, 50*time.Millisecond) {
+				return found, fmt.Errorf("kill leader: %s/%d did not %s: %+v: %w", topic, partition, what, found, errors.Join(ctx.Err(), err))
+			}
+		}
+	}
+	strike := func(ctx context.Context, _ time.Duration) error {
+		before, err := await(ctx, "have every replica in step", local.KafkaPartition.InStep)
+		if err != nil {
+			return err
+		}
+		leader := cluster.Node(before.Leader)
+		leader.Kill()
+		after, err := await(ctx, "get another leader", func(p local.KafkaPartition) bool { return p.Leader > 0 && p.Leader != before.Leader })
+		if err == nil {
+			_, err = await(ctx, "take commands meanwhile", func(p local.KafkaPartition) bool { return p.End >= after.End+ordersWithout })
+		}
+		// Whatever came of that, the broker comes back.
+		if err := errors.Join(err, leader.Restart(context.WithoutCancel(ctx))); err != nil {
+			return err
+		}
+		_, err = await(ctx, "have every replica in step again", local.KafkaPartition.InStep)
+		return err
+	}
+	return Fault{What: "SIGKILL to the broker that leads " + string(p), Strike: strike}, nil
+}
