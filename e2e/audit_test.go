@@ -93,8 +93,8 @@ func TestAuditNamesWhatIsBroken(t *testing.T) {
 		},
 		{
 			"outbox row doubled", "I3",
-			sql(`INSERT INTO outbox (id, created_at, topic, product_id, seq, aggregatetype, aggregateid, type, payload, left_after, published_at)
-				SELECT gen_random_uuid(), created_at + interval '1 ms', topic, product_id, seq, aggregatetype, aggregateid, type, payload, left_after, published_at
+			sql(`INSERT INTO outbox (id, created_at, topic, product_id, seq, aggregatetype, aggregateid, type, payload, left_after)
+				SELECT gen_random_uuid(), created_at + interval '1 ms', topic, product_id, seq, aggregatetype, aggregateid, type, payload, left_after
 				FROM outbox WHERE product_id = 'books' AND type = 'hanjul.order.confirmed' ORDER BY seq LIMIT 1`),
 			sql(`DELETE FROM outbox WHERE product_id = 'books' AND id IN (SELECT id FROM outbox o WHERE product_id = 'books' AND seq IS NOT NULL
 				AND EXISTS (SELECT 1 FROM outbox p WHERE p.product_id = o.product_id AND p.seq = o.seq AND p.created_at < o.created_at))`), "",

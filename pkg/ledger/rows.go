@@ -120,5 +120,4 @@ type OutboxRow struct {
 	LeftAfter   int64
 	CreatedAt   time.Time // of an event: read under the stock row's lock, so it never goes back from seq to seq
 	Published   bool
-	PublishedAt time.Time // when that was noted; zero: not yet
 }

@@ -43,18 +43,16 @@ func (r *LetterRow) columns() []any {
 }
 
 const outboxColumns = `id::text, n, topic, product_id, coalesce(seq, 0), type, aggregateid, payload, coalesce(traceparent, ''),
-coalesce(left_after, 0), created_at, published_at`
+coalesce(left_after, 0), created_at,
+CASE WHEN seq IS NULL THEN published_at IS NOT NULL
+ELSE seq < coalesce((SELECT min(from_seq) FROM outbox_runs r WHERE r.product_id = outbox.product_id), seq + 1) END`
 
 func scanOutbox(row pgx.CollectableRow) (OutboxRow, error) {
 	var r OutboxRow
 	var payload string
-	var published *time.Time
 	err := row.Scan(&r.ID, &r.N, &r.Topic, &r.Product, &r.Seq, &r.Type, &r.Subject, &payload, &r.Traceparent,
-		&r.LeftAfter, &r.CreatedAt, &published)
+		&r.LeftAfter, &r.CreatedAt, &r.Published)
 	r.Payload = []byte(payload)
-	if published != nil {
-		r.Published, r.PublishedAt = true, *published
-	}
 	return r, err
 }
 

@@ -3,12 +3,15 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"hanjul/pkg/order"
+	"hanjul/pkg/product"
 )
 
 // write puts a decision into the transaction: one statement per table, all of them in one round trip.
@@ -121,7 +124,28 @@ SELECT id::uuid, $10, $11, product_id, seq, aggregatetype, aggregateid, type, pa
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[])
   AS r(id, product_id, seq, aggregatetype, aggregateid, type, payload, traceparent, left_after)`,
 		ids, products, seqs, kinds, subjects, types, payloads, traces, lefts, at, topic)
+	queueRuns(w, at, facts)
 	return nil
+}
+
+// queueRuns notes, per product, which events the transaction adds: they are what the relay finds, and what it crosses out.
+func queueRuns(w *pgx.Batch, at time.Time, facts []fact) {
+	first, last := map[product.ID]int64{}, map[product.ID]int64{}
+	for _, f := range facts { // by product in the order of seq, without a gap
+		if first[f.event.Product] == 0 {
+			first[f.event.Product] = f.event.Seq
+		}
+		last[f.event.Product] = f.event.Seq
+	}
+	products := slices.Sorted(maps.Keys(first))
+	froms, tos := make([]int64, len(products)), make([]int64, len(products))
+	for i, p := range products {
+		froms[i], tos[i] = first[p], last[p]
+	}
+	w.Queue(`
+INSERT INTO outbox_runs (product_id, from_seq, to_seq, created_at)
+SELECT product_id, from_seq, to_seq, $4 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS r(product_id, from_seq, to_seq)`,
+		texts(products), froms, tos, at)
 }
 
 // queueLetters keeps what could not be processed, and queues its copy for the topic of dead letters only where it is new: a repeat of

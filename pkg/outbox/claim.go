@@ -4,39 +4,49 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"hanjul/pkg/product"
 )
 
-// pick walks from product to product along the index of unpublished rows and takes the head of each lane. It starts after
-// the product $1, leaves out the products of $2 (their events) and the product/topic pairs of $3 (what else they have), and takes at
-// most $4 rows of events and $4 others per product, $5 in all, of products in the shards $6 of $7. rank says whether a lane was cut
-// anywhere but at its end.
+// pick walks from product to product along the runs of unpublished events, and along the index of what else is unpublished, and takes the
+// head of each lane. It starts after the product $1, leaves out the products of $2 (their events) and the product/topic pairs of $3 (what
+// else they have), and takes at most $4 rows of events and $4 others per product, $5 in all, of products in the shards $6 of $7. Of a product's
+// runs it reads no more than hold so many events. rank says whether a lane was cut anywhere but at its end, or an event is missing.
 const pick = `
-WITH RECURSIVE lane AS (
-  (SELECT product_id FROM outbox WHERE published_at IS NULL AND product_id > $1 ORDER BY product_id, seq, n LIMIT 1)
+WITH RECURSIVE run AS (
+  (SELECT product_id FROM outbox_runs WHERE product_id > $1 ORDER BY product_id LIMIT 1)
   UNION ALL
-  SELECT (SELECT o.product_id FROM outbox o WHERE o.published_at IS NULL AND o.product_id > lane.product_id
-          ORDER BY o.product_id, o.seq, o.n LIMIT 1)
-  FROM lane WHERE lane.product_id IS NOT NULL
+  SELECT (SELECT r.product_id FROM outbox_runs r WHERE r.product_id > run.product_id ORDER BY r.product_id LIMIT 1)
+  FROM run WHERE run.product_id IS NOT NULL
+), other AS (
+  (SELECT product_id FROM outbox WHERE published_at IS NULL AND seq IS NULL AND product_id > $1 ORDER BY product_id, n LIMIT 1)
+  UNION ALL
+  SELECT (SELECT o.product_id FROM outbox o WHERE o.published_at IS NULL AND o.seq IS NULL AND o.product_id > other.product_id
+          ORDER BY o.product_id, o.n LIMIT 1)
+  FROM other WHERE other.product_id IS NOT NULL
 )
 SELECT r.id::text, r.created_at, r.n, r.topic, r.product_id, coalesce(r.seq, 0), r.aggregatetype, r.aggregateid, r.type,
        r.payload, coalesce(r.traceparent, ''), r.rank
-FROM lane CROSS JOIN LATERAL (
-  (SELECT c.*, row_number() OVER (ORDER BY c.n) AS rank FROM outbox c
-   WHERE c.product_id = lane.product_id AND c.published_at IS NULL AND c.seq IS NULL
-     AND NOT (c.product_id || '/' || c.topic = ANY ($3::text[]))
-   ORDER BY c.n LIMIT $4)
+FROM (
+  SELECT l.* FROM other AS lane CROSS JOIN LATERAL (
+    SELECT c.*, row_number() OVER (ORDER BY c.n) AS rank FROM outbox c
+    WHERE c.product_id = lane.product_id AND c.published_at IS NULL AND c.seq IS NULL
+      AND NOT (c.product_id || '/' || c.topic = ANY ($3::text[]))
+    ORDER BY c.n LIMIT $4) l
+  WHERE lane.product_id IS NOT NULL AND ` + shardOfLane + ` = ANY ($6::int[])
   UNION ALL
-  (SELECT e.*, row_number() OVER (ORDER BY e.seq, e.n) AS rank FROM outbox e
-   WHERE e.product_id = lane.product_id AND e.published_at IS NULL AND e.seq IS NOT NULL
-     AND NOT (lane.product_id = ANY ($2::text[]))
-   ORDER BY e.seq, e.n LIMIT $4)
+  SELECT l.* FROM run AS lane CROSS JOIN LATERAL (
+    SELECT e.*, e.seq - h.first + 1 AS rank
+    FROM (SELECT h.from_seq, h.to_seq, h.created_at, min(h.from_seq) OVER () AS first, sum(h.to_seq - h.from_seq + 1) OVER (ORDER BY h.from_seq) - (h.to_seq - h.from_seq + 1) AS before
+          FROM (SELECT * FROM outbox_runs WHERE product_id = lane.product_id ORDER BY from_seq LIMIT $4) h) h
+    CROSS JOIN LATERAL (SELECT * FROM outbox o WHERE o.product_id = lane.product_id AND o.created_at = h.created_at
+                        AND o.seq BETWEEN h.from_seq AND h.to_seq) e
+    WHERE h.before < $4
+    ORDER BY e.seq LIMIT $4) l
+  WHERE lane.product_id IS NOT NULL AND NOT (lane.product_id = ANY ($2::text[])) AND ` + shardOfLane + ` = ANY ($6::int[])
 ) r
-WHERE lane.product_id IS NOT NULL AND ` + shardOfLane + ` = ANY ($6::int[])
 LIMIT $5`
 
 type picked struct {
@@ -128,19 +138,4 @@ func compare(a, b Row) int {
 		return int(a.Seq - b.Seq)
 	}
 	return int(a.N - b.N)
-}
-
-func span(found []picked) (ids []string, from, to time.Time) {
-	ids = make([]string, len(found))
-	from, to = found[0].CreatedAt, found[0].CreatedAt
-	for i, p := range found {
-		ids[i] = p.ID
-		if p.CreatedAt.Before(from) {
-			from = p.CreatedAt
-		}
-		if p.CreatedAt.After(to) {
-			to = p.CreatedAt
-		}
-	}
-	return ids, from, to
 }

@@ -12,22 +12,24 @@ import (
 
 // Listed is one row as operators see it.
 type Listed struct {
-	Product     product.ID `json:"product"`
-	Seq         int64      `json:"seq"` // 0: no event
-	ID          string     `json:"id"`
-	Topic       string     `json:"topic"`
-	Type        string     `json:"type"`
-	Subject     string     `json:"subject"`
-	CreatedAt   time.Time  `json:"created_at"`
-	PublishedAt *time.Time `json:"published_at"`
+	Product   product.ID `json:"product"`
+	Seq       int64      `json:"seq"` // 0: no event
+	ID        string     `json:"id"`
+	Topic     string     `json:"topic"`
+	Type      string     `json:"type"`
+	Subject   string     `json:"subject"`
+	CreatedAt time.Time  `json:"created_at"`
+	Published bool       `json:"published"`
 }
 
 // List returns a product's rows, at most limit: events from fromSeq on by seq, then what is no event by its number. With waiting only those
 // that are not published.
 func (o *Outbox) List(ctx context.Context, p product.ID, fromSeq int64, waiting bool, limit int) ([]Listed, error) {
 	rows, err := o.pool.Query(ctx, `
-SELECT product_id, coalesce(seq, 0), id::text, topic, type, aggregateid, created_at, published_at FROM outbox
-WHERE product_id = $1 AND (seq >= $2 OR seq IS NULL) AND (NOT $3 OR published_at IS NULL)
+SELECT product_id, coalesce(seq, 0), id::text, topic, type, aggregateid, created_at,
+  CASE WHEN seq IS NULL THEN published_at IS NOT NULL ELSE seq < first END
+FROM outbox, (SELECT coalesce(min(from_seq), 9223372036854775807) AS first FROM outbox_runs WHERE product_id = $1) w
+WHERE product_id = $1 AND (seq >= greatest($2, CASE WHEN $3 THEN first END) OR seq IS NULL AND (NOT $3 OR published_at IS NULL))
 ORDER BY outbox.seq NULLS LAST, n LIMIT $4`, string(p), fromSeq, waiting, limit)
 	if err == nil {
 		var found []Listed
@@ -41,7 +43,7 @@ ORDER BY outbox.seq NULLS LAST, n LIMIT $4`, string(p), fromSeq, waiting, limit)
 func scanListed(row pgx.CollectableRow) (Listed, error) {
 	var l Listed
 	var id string
-	err := row.Scan(&id, &l.Seq, &l.ID, &l.Topic, &l.Type, &l.Subject, &l.CreatedAt, &l.PublishedAt)
+	err := row.Scan(&id, &l.Seq, &l.ID, &l.Topic, &l.Type, &l.Subject, &l.CreatedAt, &l.Published)
 	l.Product = product.ID(id)
 	return l, err
 }
@@ -88,8 +90,7 @@ func (o *Outbox) Stats(ctx context.Context) (Stats, error) {
 		s.Oldest = &backlog.Oldest
 	}
 	if s.Waiting, err = collect[Waiting](ctx, o, `
-SELECT product_id, count(*), min(created_at) FROM (SELECT product_id, created_at FROM outbox WHERE published_at IS NULL LIMIT $1) u
-GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 10`, backlogMax); err != nil {
+SELECT product_id, sum(rows)::bigint, min(oldest) FROM (`+waiting+`) w GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 10`, backlogMax); err != nil {
 		return s, err
 	}
 	if s.Partitions, err = collect[Partition](ctx, o, `

@@ -62,6 +62,14 @@ type Backlog struct {
 	Oldest time.Time // zero without rows; of those counted
 }
 
+// waiting counts per product what is not published: of runs and of other rows at most $1 each are read.
+const waiting = `
+SELECT product_id, sum(to_seq - from_seq + 1) AS rows, min(created_at) AS oldest
+FROM (SELECT * FROM outbox_runs LIMIT $1) r GROUP BY 1
+UNION ALL
+SELECT product_id, count(*), min(created_at)
+FROM (SELECT product_id, created_at FROM outbox WHERE published_at IS NULL AND seq IS NULL LIMIT $1) o GROUP BY 1`
+
 // backlogMax bounds the work of measuring: beyond it nobody needs the exact number.
 const backlogMax = 200_000
 
@@ -87,9 +95,7 @@ func (o *Outbox) Close() { o.pool.Close() }
 
 // Backlog measures what is not published.
 func (o *Outbox) Backlog(ctx context.Context) (Backlog, error) {
-	const query = `
-SELECT count(*), min(created_at)
-FROM (SELECT created_at FROM outbox WHERE published_at IS NULL LIMIT $1) unpublished`
+	const query = `SELECT least(coalesce(sum(rows), 0), $1)::bigint, min(oldest) FROM (` + waiting + `) w`
 	var rows int64
 	var oldest *time.Time
 	if err := o.pool.QueryRow(ctx, query, backlogMax).Scan(&rows, &oldest); err != nil {

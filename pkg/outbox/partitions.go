@@ -14,6 +14,9 @@ const partitionLock = int64(0x68616e6a756c2d70)
 // dayName is how the partition of a day (UTC) is called.
 const dayName = "outbox_20060102"
 
+// instant is how a time (UTC) is written into a statement that takes no parameters.
+const instant = "2006-01-02 15:04:05+00"
+
 // MakePartitions makes a partition for the day of from and each of the days after it, days in all (UTC), and returns how many
 // were not there. Rows of such a day that lie in the default partition move to the new one. It may be repeated and may run in
 // several processes at once. A day whose locks are not free within a second is left for the next call, with an error: inserts
@@ -78,8 +81,7 @@ func (o *Outbox) makePartition(ctx context.Context, day time.Time) error {
 // partitionStatements are in an order that cannot meet a relay or a judge halfway: the tables are locked, the whole before its
 // part, before one of their rows is. The name and the times are made of digits only, since such statements take no parameters.
 func partitionStatements(name string, day, now time.Time) []string {
-	const form = "2006-01-02 15:04:05+00"
-	from, to := day.Format(form), day.AddDate(0, 0, 1).Format(form)
+	from, to := day.Format(instant), day.AddDate(0, 0, 1).Format(instant)
 	lock := `LOCK TABLE ONLY outbox IN SHARE UPDATE EXCLUSIVE MODE`
 	if day.Before(now.AddDate(0, 0, 2)) {
 		// Rows may be on their way into the default partition. An insert that had chosen it before the new one was
@@ -88,9 +90,8 @@ func partitionStatements(name string, day, now time.Time) []string {
 	}
 	return []string{
 		`SET LOCAL lock_timeout = '1s'`,
-		// Rows are written once and marked once; room on the page keeps the mark where the row is, and dead
-		// versions must go long before a fifth of the table has died.
-		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)`,
+		// Events are written once and never changed; commands and dead letters, the few, are marked once.
+		`CREATE TABLE ` + name + ` (LIKE outbox INCLUDING ALL)`,
 		`ALTER TABLE ` + name + ` ADD CONSTRAINT day CHECK (created_at >= '` + from + `' AND created_at < '` + to + `')`,
 		lock,
 		`LOCK TABLE ONLY outbox_default IN ACCESS EXCLUSIVE MODE`,

@@ -67,7 +67,7 @@ func (o *Outbox) PlanReplay(ctx context.Context, w Wanted) (Replay, error) {
 	err := pgx.BeginTxFunc(ctx, o.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		var published int64
 		err := tx.QueryRow(ctx, `
-SELECT coalesce((SELECT min(seq) - 1 FROM outbox WHERE product_id = $1 AND published_at IS NULL AND seq IS NOT NULL),
+SELECT coalesce((SELECT min(from_seq) - 1 FROM outbox_runs WHERE product_id = $1),
                 (SELECT max(seq) FROM outbox WHERE product_id = $1 AND seq IS NOT NULL), 0)`, string(w.Product)).Scan(&published)
 		if err != nil {
 			return err

@@ -24,7 +24,8 @@ const (
 // last sign of life one that was stopped or died, keeps what it still has to read.
 const keeps = `
 SELECT CASE
-  WHEN EXISTS (SELECT FROM %[1]s WHERE published_at IS NULL) THEN '` + keptUnpublished + `'
+  WHEN EXISTS (SELECT FROM outbox_runs WHERE created_at >= '%[2]s' AND created_at < '%[3]s')
+    OR EXISTS (SELECT FROM %[1]s WHERE published_at IS NULL AND seq IS NULL) THEN '` + keptUnpublished + `'
   WHEN EXISTS (SELECT FROM outbox_replays r WHERE r.state <> 'done' AND r.updated_at > now() - interval '1 day'
     AND EXISTS (SELECT FROM %[1]s o WHERE o.product_id = r.product_id AND o.seq BETWEEN r.next_seq AND r.to_seq)) THEN '` + keptReplay + `'
   ELSE '' END`
@@ -49,7 +50,7 @@ WHERE i.inhparent = 'outbox'::regclass AND c.relname ~ '^outbox_[0-9]{8}$' ORDER
 		if err != nil || day.AddDate(0, 0, 1).After(before) { // No day of ours, or not over its time.
 			continue
 		}
-		why, gone, err := o.dropPartition(ctx, name)
+		why, gone, err := o.dropPartition(ctx, name, day)
 		switch {
 		case err != nil:
 			return result, fmt.Errorf("drop outbox partition %s: %w", name, err)
@@ -63,8 +64,8 @@ WHERE i.inhparent = 'outbox'::regclass AND c.relname ~ '^outbox_[0-9]{8}$' ORDER
 }
 
 // dropPartition asks before it locks, so that a partition which must stay costs nobody a wait, and again behind the lock.
-func (o *Outbox) dropPartition(ctx context.Context, name string) (why string, gone bool, err error) {
-	question := fmt.Sprintf(keeps, name)
+func (o *Outbox) dropPartition(ctx context.Context, name string, day time.Time) (why string, gone bool, err error) {
+	question := fmt.Sprintf(keeps, name, day.Format(instant), day.AddDate(0, 0, 1).Format(instant))
 	if err := o.pool.QueryRow(ctx, question).Scan(&why); err != nil || why != "" {
 		return why, false, err
 	}

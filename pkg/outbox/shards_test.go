@@ -171,12 +171,12 @@ func TestOwnerNeverScansThePartitions(t *testing.T) {
 	table.Exec(`ANALYZE outbox`)
 	owner := own(t, box)
 	before := table.Count(`SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname LIKE 'outbox%'`)
-	for range 10 {
+	for i := range int64(10) {
 		rows := claim(t, owner, 1)
 		if _, err := owner.Mark(t.Context(), rows); err != nil {
 			t.Fatalf("mark: %v", err)
 		}
-		table.Insert(event("b", 1))
+		table.Insert(event("b", i+1), command("b", fmt.Sprint(i)))
 	}
 	owner.Close(context.Background()) // Which tells its counters.
 	eventually(t, func() (struct{}, error) {

@@ -97,9 +97,9 @@ func outboxList(ctx context.Context, e environment, args []string) int {
 				}
 				continue
 			}
-			published := "-"
-			if row.PublishedAt != nil {
-				published = row.PublishedAt.UTC().Format(time.RFC3339)
+			published := "no"
+			if row.Published {
+				published = "yes"
 			}
 			_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Seq, row.Type, row.ID, row.Subject, row.Topic,
 				row.CreatedAt.UTC().Format(time.RFC3339), published)

@@ -60,7 +60,7 @@ func TestOutboxSubcommands(t *testing.T) {
 	for seq := range int64(3) {
 		table.Insert(outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: w.topics.Events, Payload: "{}"})
 	}
-	table.Exec(`UPDATE outbox SET published_at = now() WHERE seq < 3`)
+	table.Publish("apple", 2)
 
 	must := func(code int, args ...string) string {
 		t.Helper()

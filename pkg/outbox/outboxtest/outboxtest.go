@@ -81,11 +81,16 @@ func (x *Table) InsertWith(db Execer, rows ...Row) []string {
 		types, payloads = append(types, kind), append(payloads, row.Payload)
 	}
 	const insert = `
+WITH made AS (
 INSERT INTO outbox (id, created_at, topic, product_id, seq, aggregatetype, aggregateid, type, payload)
 SELECT id, coalesce(at, now()), topic, product, seq, 'product', product, type, payload
 FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
      WITH ORDINALITY AS u (id, at, topic, product, seq, type, payload, i) ORDER BY i
-RETURNING id::text`
+RETURNING id, product_id, seq, created_at
+), runs AS (
+INSERT INTO outbox_runs (product_id, from_seq, to_seq, created_at) SELECT product_id, seq, seq, created_at FROM made WHERE seq IS NOT NULL
+)
+SELECT id::text FROM made`
 	found, err := db.Query(x.t.Context(), insert, ids, ats, topics, products, seqs, types, payloads)
 	if err == nil {
 		_, err = pgx.CollectRows(found, pgx.RowTo[string])
@@ -96,10 +101,17 @@ RETURNING id::text`
 	return ids
 }
 
+// Publish notes a product's events up to a seq as published.
+func (x *Table) Publish(p product.ID, upTo int64) {
+	x.t.Helper()
+	x.Exec(`DELETE FROM outbox_runs WHERE product_id = $1 AND to_seq <= $2`, string(p), upTo)
+}
+
 // Unpublished is how many rows still wait.
 func (x *Table) Unpublished() int {
 	x.t.Helper()
-	return x.Count(`SELECT count(*) FROM outbox WHERE published_at IS NULL`)
+	return x.Count(`SELECT (SELECT coalesce(sum(to_seq - from_seq + 1), 0) FROM outbox_runs)
+  + (SELECT count(*) FROM outbox WHERE published_at IS NULL AND seq IS NULL)`)
 }
 
 // Count runs a query that answers one number.

@@ -50,7 +50,6 @@ type OutboxRow struct {
 	LeftAfter int64
 	At        time.Time
 	Published bool
-	NotedAt   time.Time // when that it is published was noted
 }
 
 // Start is where a partition of a topic begins. Retention takes records away from there.

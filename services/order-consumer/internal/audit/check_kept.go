@@ -88,20 +88,20 @@ func dayGone(k ledger.Kept, from, to time.Time) bool {
 	return false
 }
 
-// removedEvents are the events that may have been before where the topic begins now: the note that they were published is not younger than
-// the first record that is there, or is gone with their row.
+// removedEvents are the events that may have been before where the topic begins now: they were published, and judged no later than the
+// first record that is there was written; or their row is gone.
 func removedEvents(b Books) stretches {
 	if !b.EventLog.Cut {
 		return nil
 	}
 	dropped := droppedRows(b.Ledger)
-	noted := make(map[int64]bool, len(b.Ledger.Outbox))
+	older := make(map[int64]bool, len(b.Ledger.Outbox))
 	for _, row := range b.Ledger.Outbox {
-		noted[row.Seq] = row.Published && (b.EventLog.At.IsZero() || !row.NotedAt.After(b.EventLog.At.Add(clocks)))
+		older[row.Seq] = row.Published && (b.EventLog.At.IsZero() || !row.At.After(b.EventLog.At.Add(clocks)))
 	}
 	var gone stretches
 	for seq := int64(1); seq <= b.Ledger.Seq; seq++ {
-		before, there := noted[seq]
+		before, there := older[seq]
 		if before || !there && dropped.hold(seq, seq) {
 			gone = gone.add(seq)
 		}

@@ -24,7 +24,7 @@ func old() Books {
 		if i >= 2 {
 			at = midnight(3).Add(10 * time.Hour)
 		}
-		b.Ledger.Outbox[i].At, b.Ledger.Outbox[i].NotedAt = at, at.Add(time.Second)
+		b.Ledger.Outbox[i].At = at
 	}
 	for i := range b.Ledger.Orders {
 		b.Ledger.Orders[i].Seq = int64(i + 2)
@@ -97,7 +97,7 @@ func TestCheckOfWhatIsKept(t *testing.T) {
 			b.Ledger.Orders[0].State, b.Ledger.Orders[0].Reason, b.Ledger.Orders[0].Version, b.Ledger.Orders[0].Seq = order.StateCancelled, reason, 2, 5
 			e := order.Event{Type: order.Cancelled, Seq: 5, OrderID: &id, Quantity: &one, Reason: &reason, LeftAfter: 2}
 			at := midnight(3).Add(11 * time.Hour)
-			b.Ledger.Outbox = append(b.Ledger.Outbox, OutboxRow{ID: "c", Seq: 5, Type: order.Cancelled, Event: e, LeftAfter: 2, At: at, Published: true, NotedAt: at})
+			b.Ledger.Outbox = append(b.Ledger.Outbox, OutboxRow{ID: "c", Seq: 5, Type: order.Cancelled, Event: e, LeftAfter: 2, At: at, Published: true})
 			b.Events = append(b.Events, EventRecord{Offset: 4, ID: "c", Seq: 5, Event: e})
 			b.Ledger.Sold, b.Ledger.Seq, b.Line.Base, b.Line.Seq = 1, 5, 2, 5
 			b.Line.Statuses[id] = order.Status{Version: order.VersionCancelled, State: order.StateCancelled}

@@ -123,7 +123,7 @@ func loadLedger(ctx context.Context, s Sources, b *Books) error {
 			}
 			b.Ledger.Outbox = append(b.Ledger.Outbox, OutboxRow{
 				ID: o.ID, Seq: o.Seq, Type: order.EventType(o.Type), Event: e, LeftAfter: o.LeftAfter, At: o.CreatedAt,
-				Published: o.Published, NotedAt: o.PublishedAt,
+				Published: o.Published,
 			})
 			return nil
 		})

@@ -63,7 +63,7 @@ func newStage(t *testing.T) *stage {
 		rows = append(rows, outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: live, Payload: fmt.Sprintf(`{"seq":%d}`, seq+1)})
 	}
 	s.ids = s.Insert(rows...)
-	s.Exec(`UPDATE outbox SET published_at = now()`)
+	s.Publish("apple", 20)
 	return s
 }
 
