@@ -38,7 +38,7 @@ help: ## list the targets
 build: ## build every binary into bin/
 	@mkdir -p $(BIN)
 	$(GO_BUILD) -o $(BIN)/ hanjul/services/queue-api hanjul/services/admission-scheduler hanjul/services/order-consumer
-	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo hanjul/e2e/cmd/chaos
+	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo hanjul/e2e/cmd/chaos hanjul/e2e/cmd/bookkeeper
 
 .PHONY: demo
 demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 INSTALL=0)

@@ -41,6 +41,7 @@ func rules() []rule {
 		{name: "pkg stands below services, tests and deployment", of: []string{"hanjul/pkg"}, never: slices.Concat(services, []string{"hanjul/e2e", "hanjul/deploy"})},
 		{name: "scripts and migrations import nothing of ours", of: []string{"hanjul/lua", "hanjul/migrations"}, onlyOurs: []string{}},
 		{name: "the local stack imports nothing of ours", of: []string{"hanjul/deploy/local"}, onlyOurs: []string{}},
+		{name: "the example of a reader stands alone, to be copied", of: []string{"hanjul/e2e/cmd/bookkeeper"}, onlyOurs: []string{}},
 		{name: "queue-api links no Postgres", of: services[:1], never: slices.Concat(sqlOwners, []string{"github.com/jackc/pgx", "hanjul/migrations"})},
 		{name: "nothing shipped links a test helper", of: services, never: forTests, noHelpers: true},
 	}
