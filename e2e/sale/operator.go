@@ -63,6 +63,11 @@ func (d desk) once(ctx context.Context, client *http.Client, method, url, id str
 	return resp.StatusCode, string(answer), nil
 }
 
+// Operate sends one operator call, and repeats it until the desk answers.
+func Operate(ctx context.Context, stack Stack, method, path string, body any) error {
+	return desk{stack.OperatorURLs, stack.OperatorToken}.do(ctx, method, path, body)
+}
+
 // Open creates the product with its stock, opens it, and waits until the storefront says so.
 func Open(ctx context.Context, stack Stack, p product.ID, stock int, s Settings) error {
 	d, api := desk{stack.OperatorURLs, stack.OperatorToken}, stack.APIs[0]
