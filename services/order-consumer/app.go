@@ -107,7 +107,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		Config: c.Kafka.client(), Group: c.Group, Topic: c.Kafka.Topics.Orders, Partitions: c.Kafka.Partitions,
 		MaxRecords: c.Batch, MaxBytes: c.Bytes, Window: c.Window, StuckAfter: c.Stuck, Session: c.Session, StopFor: stopIntake,
 		Progress: progress(judging), Prepare: till.Prepare, Registerer: registry, Logger: logger,
-	}, till.Fulfil)
+	}, till.Judge)
 	if err != nil {
 		return nil, err
 	}

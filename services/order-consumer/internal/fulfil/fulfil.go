@@ -1,10 +1,11 @@
 // Package fulfil takes a batch of commands from one partition through numbered steps: read, judge, settle, tell. It owns the
 // order of these steps and the verification of passes and MACs; verdicts are the ledger's, stock and statuses in Redis their owners'. It
-// commits no offset: intake does, once Fulfil returned nil. Before it in the flow is intake, after it stock and orderstatus.
+// commits no offset: intake does, once all steps are done. Before it in the flow is intake, after it stock and orderstatus.
 package fulfil
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -69,11 +70,22 @@ func New(c Config) *Fulfiller {
 	return &Fulfiller{c, newMetrics(c.Registerer)}
 }
 
-// Fulfil takes a batch to its end. When it returns nil, every record of the batch has its verdict in the ledger, or waits there as a dead
-// letter, and Redis was told: the offset may be committed. After an error the same batch, or any that overlaps it, is given again until it
-// passes: no error means that a record is at fault, so none is ever parked for one, and no attempt is counted. The errors are a store
-// that is away, or order.ErrVersion: a command of a later build stops the partition where it stands, behind everything before it.
+// Fulfil takes a batch to its end: Judge, and what is left of it, one after the other. Errors are those of the two.
 func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
+	rest, err := f.Judge(ctx, b)
+	if err != nil || rest == nil {
+		return err
+	}
+	return rest(ctx)
+}
+
+// Judge takes a batch through its first steps and returns the others. When it returns no error, every record of the batch has its verdict in
+// the ledger, or waits there as a dead letter; when the rest returned none either, Redis was told, and the offset may be committed. The rest
+// may run while the next batch is judged: what it writes carries the ledger's own version, so late and repeated writes change nothing. After an
+// error the same batch, or any that overlaps it, is given to Judge again until it passes: no error means that a record is at fault, so none is
+// ever parked for one, and no attempt is counted. The errors are a store that is away, or order.ErrVersion: a command of a later build
+// stops the partition where it stands, behind everything before it.
+func (f *Fulfiller) Judge(ctx context.Context, b intake.Batch) (intake.Rest, error) {
 	// 0 Read. Decodes and verifies; touches nothing. What fails here is parked by the judge, in its transaction; so parking is
 	//   as atomic as judging. A version of a later build cuts the batch short: what lies before it is fulfilled, then the
 	//   error is returned and the partition waits for a newer consumer.
@@ -83,7 +95,7 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	}
 	inputs, stopped := r.inputs, f.stopped(b, r)
 	if len(inputs) == 0 {
-		return stopped
+		return nil, stopped
 	}
 
 	// 1 Judge. Guarantee: each order id of the batch has its one verdict, with its event and its movement of stock, in one
@@ -95,20 +107,28 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 	back()
 	f.metrics.step(StepJudge, started)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.metrics.judged(result)
 	f.logParked(b, inputs, result)
 	if err := f.Fault(StepJudge); err != nil {
-		return err
+		return nil, err
 	}
+	rest := func(ctx context.Context) error { return f.end(ctx, inputs, result) }
+	if stopped != nil { // Nothing behind it may be judged, so nothing is gained by leaving the rest for later.
+		return nil, errors.Join(rest(ctx), stopped)
+	}
+	return rest, nil
+}
 
+// end is the rest of a judged batch.
+func (f *Fulfiller) end(ctx context.Context, inputs []ledger.Input, result ledger.Result) error {
 	// 2 Settle, one call per product. Guarantee: what is left in Redis is the ledger's number of an event no older than this batch's; the
 	//   holds of its orders are gone; their users have ordered. Absolute numbers with a version, and removal by id: repeats and
 	//   late calls change nothing. Failure: part of the products done; the batch comes again.
-	started = time.Now()
-	back = intake.AtStore(ctx)
-	err = f.settle(ctx, result)
+	started := time.Now()
+	back := intake.AtStore(ctx)
+	err := f.settle(ctx, result)
 	back()
 	f.metrics.step(StepSettle, started)
 	if err != nil {
@@ -129,10 +149,7 @@ func (f *Fulfiller) Fulfil(ctx context.Context, b intake.Batch) error {
 		return err
 	}
 	f.metrics.told(inputs, result, time.Now())
-	if err := f.Fault(StepTell); err != nil {
-		return err
-	}
-	return stopped
+	return f.Fault(StepTell)
 }
 
 func (f *Fulfiller) settle(ctx context.Context, r ledger.Result) error {

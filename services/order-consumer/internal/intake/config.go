@@ -41,14 +41,22 @@ type Batch struct {
 	Prepared  any   // What Config.Prepare made of it; nil without one.
 }
 
-// Handler works on a batch. Nil says that every record of it has its verdict or
-// is parked, durably: the offset may be committed. On any error the same batch
-// comes again after a pause, until it succeeds or this member loses the
-// partition; other partitions go on meanwhile. The context ends when the
-// partition is lost or the time to stop is over; a handler must return soon
-// then, since the whole group waits for it. It is called concurrently for
-// different partitions.
-type Handler func(ctx context.Context, batch Batch) error
+// Handler works on a batch. Without an error every record of it has its
+// verdict or is parked, durably, and once what it returns has been called
+// without an error too, the offset may be committed; nil for what it returns
+// says that nothing is left to do. What is left runs while the batch after it
+// is handled, but for the redo of one of the two: at most one batch is ahead, and
+// what is left of it waits for what is left of the one before. On any
+// error the same batch comes again after a pause, from the beginning, until it
+// succeeds or this member loses the partition; other partitions go on
+// meanwhile. The context ends when the partition is lost or the time to stop is
+// over; a handler must return soon then, since the whole group waits for it. It
+// is called concurrently for different partitions.
+type Handler func(ctx context.Context, batch Batch) (Rest, error)
+
+// Rest is what is left to do of a batch that is judged: what may be repeated,
+// and may come late.
+type Rest func(ctx context.Context) error
 
 // Progress tells the next offset that the ledger has not judged yet. With ok
 // false it has judged nothing of the partition.

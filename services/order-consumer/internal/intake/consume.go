@@ -135,25 +135,136 @@ func (w *worker) fill(fetched kafka.Fetched) kafka.Fetched {
 }
 
 // turns has a window handled: one batch at a time, while the one after it is
-// prepared. When it is not done, the work of this membership is over, and
-// proceed says whether the generation may go on.
+// prepared and the one before it is ended. When it is not done, the work of this
+// membership is over, and proceed says whether the generation may go on.
 func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
 	ahead := w.prepare(records, highWater)
 	defer func() { <-ahead }() // Nothing goes on behind our back.
 
+	var behind *ending
+
 	for {
 		batch := <-ahead
 		ahead = w.prepare(records, highWater)
+		begun := len(batch.Records) > 0 && w.reading.Err() == nil
+
+		var (
+			rest Rest
+			err  error
+		)
+
+		if begun {
+			rest, err = w.attempt(batch)
+		}
+
+		if ended, proceed := w.end(behind); !ended {
+			return false, proceed
+		}
 
 		switch {
 		case len(batch.Records) == 0:
 			return true, true
-		case !w.judged(batch):
+		case !begun:
 			return false, true
-		case !w.commit(batch):
-			return false, false
+		}
+
+		for redo := newRedo(); err != nil; rest, err = w.attempt(batch) {
+			if !w.again(batch, redo, err) {
+				return false, true
+			}
+		}
+
+		behind = w.begin(batch, rest)
+
+		if rest == nil { // Nothing that the next could overlap with.
+			if ended, proceed := w.end(behind); !ended {
+				return false, proceed
+			}
+
+			behind = nil
 		}
 	}
+}
+
+// ending is a judged batch of which the rest is being done.
+type ending struct {
+	batch Batch
+	done  chan error
+}
+
+func (w *worker) begin(batch Batch, rest Rest) *ending {
+	e := &ending{batch, make(chan error, 1)}
+
+	if rest == nil {
+		e.done <- nil
+
+		return e
+	}
+
+	go func() { e.done <- rest(w.working) }()
+
+	return e
+}
+
+// end waits until the rest of a batch is done, has the whole batch done again
+// until it is, and commits. When it did not come to that, proceed is as turns
+// has it.
+func (w *worker) end(e *ending) (ended, proceed bool) {
+	if e == nil {
+		return true, true
+	}
+
+	err := <-e.done
+	for redo := newRedo(); err != nil; err = w.whole(e.batch) {
+		if !w.again(e.batch, redo, err) {
+			return false, true
+		}
+	}
+
+	w.pulse.beat(time.Now())
+
+	// A membership that ended in the meantime has nothing to commit: the batch
+	// may be in other hands already.
+	if w.working.Err() != nil {
+		return false, true
+	}
+
+	return w.commit(e.batch), false
+}
+
+// whole does a batch from its beginning to its end.
+func (w *worker) whole(batch Batch) error {
+	rest, err := w.attempt(batch)
+	if err != nil || rest == nil {
+		return err
+	}
+
+	return rest(w.working)
+}
+
+func (w *worker) attempt(batch Batch) (Rest, error) {
+	defer func() { w.pulse.beat(time.Now()) }()
+
+	return w.handle(w.working, batch)
+}
+
+func newRedo() *kafka.Backoff {
+	return &kafka.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}
+}
+
+// again waits before a batch that failed is redone; false when it must not be.
+func (w *worker) again(batch Batch, redo *kafka.Backoff, err error) bool {
+	if w.working.Err() != nil {
+		return false
+	}
+
+	w.metrics.redos.WithLabelValues(w.label).Inc()
+	w.log.Warn("batch is redone", slog.Int64("offset", batch.Records[0].Offset),
+		slog.Int("records", len(batch.Records)), slog.Any("err", err))
+
+	defer w.pulse.rest()()
+
+	return redo.Wait(w.reading) == nil
 }
 
 // prepare takes the next batch of a window and hands it over when it is
@@ -175,37 +286,6 @@ func (w *worker) prepare(records *window, highWater int64) <-chan Batch {
 	}()
 
 	return prepared
-}
-
-// judged has the batch handled, again and again until that succeeds. It returns
-// false when the work ended before, or when more must not be begun.
-func (w *worker) judged(batch Batch) bool {
-	redo := kafka.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}
-
-	for w.reading.Err() == nil {
-		err := w.handle(w.working, batch)
-		w.pulse.beat(time.Now())
-		// A membership that ended in the meantime has nothing to commit: the
-		// batch may be in other hands already.
-		if w.working.Err() != nil {
-			return false
-		}
-
-		if err == nil {
-			return true
-		}
-
-		w.metrics.redos.WithLabelValues(w.label).Inc()
-		w.log.Warn("batch is redone", slog.Int64("offset", batch.Records[0].Offset),
-			slog.Int("records", len(batch.Records)), slog.Any("err", err))
-
-		end := w.pulse.rest()
-		_ = redo.Wait(w.reading) // The loop sees the end.
-
-		end()
-	}
-
-	return false
 }
 
 // commit stores the position, where the batch moved it. A refusal means that this membership is over,

@@ -199,7 +199,14 @@ type member struct {
 	log      *lines
 }
 
-func (b *bundle) start(t testing.TB, handle Handler, changes ...func(*Config)) *member {
+// start runs an intake whose handler leaves nothing for later.
+func (b *bundle) start(t testing.TB, handle func(context.Context, Batch) error, changes ...func(*Config)) *member {
+	t.Helper()
+
+	return b.startWith(t, func(ctx context.Context, batch Batch) (Rest, error) { return nil, handle(ctx, batch) }, changes...)
+}
+
+func (b *bundle) startWith(t testing.TB, handle Handler, changes ...func(*Config)) *member {
 	t.Helper()
 
 	m := &member{registry: prometheus.NewRegistry(), done: make(chan error, 1), log: &lines{}}
