@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +12,6 @@ import (
 	"hanjul/deploy/local/localtest"
 	"hanjul/e2e/sale"
 	"hanjul/pkg/kafka"
-	"hanjul/pkg/keyring"
-	"hanjul/pkg/order"
-	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
 )
 
@@ -41,9 +37,9 @@ func start(b *testing.B, bin string) *local.Stack {
 // consumer from bin that has these besides the stack's own, else the stack's.
 type flow struct {
 	stack    *local.Stack
-	run      int // makes the order ids of each flow its own
+	first    int // index of its first product among all of the stack: keeps the order ids of flows apart
 	ids      []product.ID
-	orders   int
+	each     int // orders of each product
 	settings string
 	bin      string
 }
@@ -61,7 +57,8 @@ func (f flow) measure(b *testing.B) flown {
 	f.open(b)
 	consumer := f.stack.Processes(local.Consumer)[0]
 	consumer.Stop(b.Context())
-	f.fill(b)
+	records, _ := f.sign(b)
+	f.send(b, records, 0)
 	from := f.ends(b)
 	begun := time.Now()
 	if f.settings == "" {
@@ -86,7 +83,7 @@ func (f flow) measure(b *testing.B) flown {
 	}
 	f.await(b, from)
 	first, last := f.span(b, from)
-	return flown{float64(f.orders) / last.Sub(first).Seconds(), last.Sub(begun)}
+	return flown{float64(f.orders()) / last.Sub(first).Seconds(), last.Sub(begun)}
 }
 
 // open makes and opens the products, with a unit for each order.
@@ -98,15 +95,30 @@ func (f flow) open(b *testing.B) {
 	}
 	settings := sale.Settings{Rate: 1, Burst: 1, Capacity: 1, PassLife: time.Minute, OrderTTL: time.Hour}
 	for _, id := range f.ids {
-		if err := sale.Open(b.Context(), target, id, f.orders, settings); err != nil {
+		if err := sale.Open(b.Context(), target, id, f.each, settings); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// orderID is that of the order number n.
-func (f flow) orderID(n int) string {
-	return fmt.Sprintf("0189%04x-%04x-7000-8000-%012x", n%0xffff, f.run, n)
+// orders is how many there are of all products.
+func (f flow) orders() int { return f.each * len(f.ids) }
+
+// sign makes the orders; each is of another person.
+func (f flow) sign(b *testing.B) (records []kafka.Record, passes []string) {
+	b.Helper()
+	records, passes, err := sale.SignOrders(f.stack, f.ids, f.first, f.each)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return records, passes
+}
+
+func (f flow) send(b *testing.B, records []kafka.Record, perSecond int) {
+	b.Helper()
+	if err := sale.SendOrders(b.Context(), f.stack, records, perSecond); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func (f flow) kafka() (conf kafka.Config, events string) {
@@ -131,11 +143,11 @@ func (f flow) await(b *testing.B, from map[int]int64) {
 		for partition, end := range f.ends(b) {
 			out += end - from[partition]
 		}
-		if out >= int64(f.orders) {
+		if out >= int64(f.orders()) {
 			return
 		}
 		if time.Now().After(limit) {
-			b.Fatalf("%d of %d events came out", out, f.orders)
+			b.Fatalf("%d of %d events came out", out, f.orders())
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -163,66 +175,4 @@ func (f flow) span(b *testing.B, from map[int]int64) (first, last time.Time) {
 		}
 	}
 	return first, last
-}
-
-// fill puts signed place commands of as many people into the log, product by product in turn, and returns their passes.
-func (f flow) fill(b *testing.B) (passes []string) {
-	b.Helper()
-	stack := f.stack
-	line, err := os.ReadFile(stack.Keys().Pass)
-	if err != nil {
-		b.Fatal(err)
-	}
-	key, err := keyring.Parse(string(line))
-	if err != nil {
-		b.Fatal(err)
-	}
-	signer, err := pass.NewSigner(key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	now := time.Now()
-	records := make([]kafka.Record, 0, f.orders)
-	for n := range f.orders {
-		id := f.ids[n%len(f.ids)]
-		p := pass.Pass{
-			User: product.UserID(fmt.Sprintf("user-%d", n)), Product: id, Place: product.MakePlace(1, int64(n)+1),
-			OrderID: order.ID(f.orderID(n)), Epoch: 1,
-			Admitted: now, IssuedAt: now, ExpiresAt: now.Add(time.Hour),
-		}
-		text, err := signer.Sign(p)
-		if err != nil {
-			b.Fatal(err)
-		}
-		passes = append(passes, text)
-		bytes, err := order.Command{
-			Kind: order.KindPlace, ID: string(p.OrderID), Product: id, OrderID: p.OrderID, User: p.User, Place: p.Place, Quantity: 1,
-			Pass: text, DeadlineMS: now.Add(time.Hour).UnixMilli(), AtMS: now.UnixMilli(),
-		}.Encode()
-		if err != nil {
-			b.Fatal(err)
-		}
-		records = append(records, kafka.Record{Topic: stack.Setting("HANJUL_TOPIC_ORDERS"), Key: []byte(id), Value: bytes})
-	}
-	producer, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config:     kafka.Config{Brokers: strings.Split(stack.Setting("HANJUL_KAFKA_BROKERS"), ",")},
-		Partitions: map[string]int{stack.Setting("HANJUL_TOPIC_ORDERS"): local.DefaultPartitions}, QueueRecords: f.orders,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- producer.Run(ctx) }()
-	for _, result := range producer.Produce(b.Context(), records) {
-		if result.Outcome != kafka.Accepted {
-			b.Errorf("fill the log: %s: %v", result.Outcome, result.Err)
-			break
-		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
-	return passes
 }

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	hotOrders = 20_000 // of one product, waiting in the log when the consumer starts
-	oneOrders = 1_000  // for the consumer that takes them one by one
-	burst     = 50_000 // over twelve products
+	hotOrders = 20_000  // of one product, waiting in the log when the consumer starts
+	oneOrders = 1_000   // for the consumer that takes them one by one
+	burst     = 100_800 // over twelve products
 )
 
 // BenchmarkHotProduct is one product, one partition, one consumer: from the log through judge and decrement to the event on the topic,
@@ -23,8 +23,8 @@ func BenchmarkHotProduct(b *testing.B) {
 	bin := build(b)
 	stack := start(b, bin)
 	for n := range b.N {
-		one := flow{stack: stack, run: 3 * n, ids: []product.ID{product.ID(fmt.Sprintf("one-%d", n))}, orders: oneOrders, settings: oneByOne, bin: bin}.measure(b)
-		hot := flow{stack: stack, run: 3*n + 1, ids: []product.ID{product.ID(fmt.Sprintf("hot-%d", n))}, orders: hotOrders}.measure(b)
+		one := flow{stack: stack, first: 2 * n, ids: []product.ID{product.ID(fmt.Sprintf("one-%d", n))}, each: oneOrders, settings: oneByOne, bin: bin}.measure(b)
+		hot := flow{stack: stack, first: 2*n + 1, ids: []product.ID{product.ID(fmt.Sprintf("hot-%d", n))}, each: hotOrders}.measure(b)
 		report(b, "hot-product-beside-one-by-one", hot.perSecond, one.perSecond)
 		report(b, "hot-product", hot.perSecond, bareInsert(b, stack.Setting("HANJUL_POSTGRES_URL"), hotOrders))
 	}
@@ -35,7 +35,7 @@ func BenchmarkHotProduct(b *testing.B) {
 func BenchmarkTwelveProducts(b *testing.B) {
 	stack := start(b, build(b))
 	for n := range b.N {
-		twelve := flow{stack: stack, run: 3*n + 2, ids: spread(n), orders: burst}.measure(b)
+		twelve := flow{stack: stack, first: n * local.DefaultPartitions, ids: spread(n), each: burst / local.DefaultPartitions}.measure(b)
 		ceiling := bareInsert(b, stack.Setting("HANJUL_POSTGRES_URL"), burst)
 		fmt.Printf("%d accepted orders drained in %.1f s\n", burst, twelve.drained.Seconds())
 		report(b, "drain-after-burst", burst/twelve.drained.Seconds(), ceiling)
