@@ -24,6 +24,9 @@ const (
 	StockAdjusted EventType = "hanjul.stock.adjusted"
 )
 
+// EventTypes lists the facts that leave through the outbox.
+func EventTypes() []EventType { return []EventType{Confirmed, Rejected, Cancelled, StockAdjusted} }
+
 // Event is the data of one record on order-events. Seq is gapless per product: a reader that has seen seq n takes n+1
 // next, and drops what is at or below n as a repeat. Pointers are null where the fact has no such value.
 type Event struct {

@@ -55,7 +55,7 @@ type Stats struct {
 	Waiting     []Waiting   `json:"waiting"`    // the ten products with the most unpublished rows, of those counted
 	Partitions  []Partition `json:"partitions"` // by name
 	Relays      []Sharing   `json:"relays"`     // the sessions that share the outbox
-	Replays     []Replay    `json:"replays"`    // that run or were stopped
+	Replays     []Replay    `json:"replays"`    // that are neither done nor cancelled
 }
 
 // Waiting is one product's unpublished rows.

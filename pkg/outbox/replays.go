@@ -18,81 +18,109 @@ var (
 	ErrNoReplay = errors.New("no such replay")
 	// ErrDone says that the replay has sent everything.
 	ErrDone = errors.New("the replay is done")
+	// ErrCancelled says that an operator ended the replay for good.
+	ErrCancelled = errors.New("the replay was cancelled")
 	// ErrRunning says that another process runs the replay.
 	ErrRunning = errors.New("the replay is running elsewhere")
 )
 
+// The bounds of a replay's rate, in events per second, from 1.
+const (
+	RateDefault = 500
+	RateMax     = 100_000
+)
+
 // Wanted says which events of a product are to be published again. Zero values are open ends.
 type Wanted struct {
-	Product        product.ID
-	FromSeq, ToSeq int64
-	Since, Until   time.Time // of the events' own times, the end excluded; they are turned into a range of seq
-	Types          []string
-	EventID        string // a UUID
+	Product product.ID `json:"product"`
+	FromSeq int64      `json:"from_seq,omitzero"`
+	ToSeq   int64      `json:"to_seq,omitzero"`
+	Since   time.Time  `json:"since,omitzero"` // of the events' own times, as Until, which is excluded; they are turned into a range of seq
+	Until   time.Time  `json:"until,omitzero"`
+	Types   []string   `json:"types,omitempty"`
+	EventID string     `json:"event_id,omitempty"` // a UUID
 }
 
 // Replay is one replay and how far it has come.
 type Replay struct {
-	ID        string     `json:"id"`
-	Product   product.ID `json:"product"`
-	FromSeq   int64      `json:"from_seq"`
-	ToSeq     int64      `json:"to_seq"`
-	Types     []string   `json:"types,omitempty"`
-	Topic     string     `json:"topic"`
-	Rate      int        `json:"rate"` // events per second
-	Operator  string     `json:"operator"`
-	Matched   int64      `json:"matched"` // events of the range and the types that are kept
-	Missing   int64      `json:"missing"` // seqs of the range that are not kept any more; known from PlanReplay only
-	NextSeq   int64      `json:"next_seq"`
-	Sent      int64      `json:"sent"`
-	Attempt   int        `json:"attempt"`
-	State     string     `json:"state"` // running, stopped, done
-	StartedAt time.Time  `json:"started_at"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	ID       string     `json:"id"`
+	Product  product.ID `json:"product"`
+	FromSeq  int64      `json:"from_seq"`
+	ToSeq    int64      `json:"to_seq"`
+	Types    []string   `json:"types,omitempty"`
+	Topic    string     `json:"topic"`
+	Rate     int        `json:"rate"` // events per second
+	Operator string     `json:"operator"`
+	Matched  int64      `json:"matched"` // events of the range and the types that are kept
+	Missing  int64      `json:"missing"` // events of the range that are not kept any more
+	NextSeq  int64      `json:"next_seq"`
+	Sent     int64      `json:"sent"`
+	Attempt  int        `json:"attempt"`           // runs so far
+	State    string     `json:"state"`             // one of the states below
+	Problem  string     `json:"problem,omitempty"` // why the last run ended early
+	// Background says that any order-consumer may take it up; otherwise somebody runs it.
+	Background bool      `json:"background"`
+	StartedAt  time.Time `json:"started_at"` // when it was asked for
+	UpdatedAt  time.Time `json:"updated_at"`
 }
 
-// The states of a replay.
+// The states of a replay. The last two are final.
 const (
-	StateRunning = "running"
-	StateStopped = "stopped"
-	StateDone    = "done"
+	StateWaiting   = "waiting" // for a process that takes it
+	StateRunning   = "running" // or its process died
+	StateStopped   = "stopped" // until somebody lets it go on
+	StateCancelled = "cancelled"
+	StateDone      = "done"
 )
 
 // PlanReplay turns what is wanted into a range of seq and counts it; nothing is written. Only what was published is replayed, up to the
 // product's first row that was not, so that no event appears anywhere for the first time through a replay. A time becomes the least
 // and the greatest seq of the rows that carry it, and everything between them: a row may commit later than its time says, but never
-// out of the order of seq (F40). ErrNothing when nothing matches.
+// out of the order of seq (F40). ErrNothing when nothing matches; its text says from which seq on events are still kept.
 func (o *Outbox) PlanReplay(ctx context.Context, w Wanted) (Replay, error) {
-	plan := Replay{Product: w.Product, FromSeq: max(1, w.FromSeq), ToSeq: w.ToSeq, Types: w.Types}
-	err := pgx.BeginTxFunc(ctx, o.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		var published int64
-		err := tx.QueryRow(ctx, `
-SELECT coalesce((SELECT min(from_seq) - 1 FROM outbox_runs WHERE product_id = $1),
-                (SELECT max(seq) FROM outbox WHERE product_id = $1 AND seq IS NOT NULL), 0)`, string(w.Product)).Scan(&published)
-		if err != nil {
-			return err
-		}
-		if plan.ToSeq == 0 || plan.ToSeq > published {
-			plan.ToSeq = published
-		}
-		if err := plan.narrow(ctx, tx, w); err != nil {
-			return err
-		}
-		var kept int64
-		err = tx.QueryRow(ctx, `
-SELECT count(*), count(*) FILTER (WHERE cardinality($4::text[]) = 0 OR type = ANY ($4))
-FROM outbox WHERE product_id = $1 AND seq BETWEEN $2 AND $3`, string(w.Product), plan.FromSeq, plan.ToSeq, plan.types()).Scan(&kept, &plan.Matched)
-		plan.Missing = max(0, plan.ToSeq-plan.FromSeq+1-kept)
+	var r Replay
+	err := pgx.BeginTxFunc(ctx, o.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		r, err = plan(ctx, tx, w)
 		return err
 	})
-	if err == nil && plan.Matched == 0 {
-		err = ErrNothing
-	}
 	if err != nil {
 		return Replay{}, fmt.Errorf("plan replay of %s: %w", w.Product, err)
 	}
-	plan.NextSeq = plan.FromSeq
-	return plan, nil
+	return r, nil
+}
+
+// plan may also run where others write meanwhile: what is published stays so, and the range ends where the first statement saw it end.
+func plan(ctx context.Context, tx pgx.Tx, w Wanted) (Replay, error) {
+	r := Replay{Product: w.Product, FromSeq: max(1, w.FromSeq), ToSeq: w.ToSeq, Types: w.Types}
+	var oldest, published int64 // What was dropped counts as published: the books' own seq tells of it.
+	err := tx.QueryRow(ctx, `
+SELECT coalesce(o.oldest, o.newest + 1), coalesce(o.waits - 1, o.newest) FROM (SELECT
+  (SELECT min(seq) FROM outbox WHERE product_id = $1 AND seq IS NOT NULL) AS oldest,
+  (SELECT min(from_seq) FROM outbox_runs WHERE product_id = $1) AS waits,
+  greatest((SELECT max(seq) FROM outbox WHERE product_id = $1 AND seq IS NOT NULL), (SELECT seq FROM stock WHERE product_id = $1), 0) AS newest) o`,
+		string(w.Product)).Scan(&oldest, &published)
+	if err != nil {
+		return r, err
+	}
+	if r.ToSeq == 0 || r.ToSeq > published {
+		r.ToSeq = published
+	}
+	err = r.narrow(ctx, tx, w)
+	if err == nil {
+		var kept int64
+		err = tx.QueryRow(ctx, `
+SELECT count(*), count(*) FILTER (WHERE cardinality($4::text[]) = 0 OR type = ANY ($4))
+FROM outbox WHERE product_id = $1 AND seq BETWEEN $2 AND $3`, string(w.Product), r.FromSeq, r.ToSeq, r.types()).Scan(&kept, &r.Matched)
+		r.Missing = max(0, r.ToSeq-r.FromSeq+1-kept)
+		if err == nil && r.Matched == 0 {
+			err = ErrNothing
+		}
+	}
+	if errors.Is(err, ErrNothing) && oldest > 1 {
+		err = fmt.Errorf("%w; events before seq %d are no longer kept", err, oldest)
+	}
+	r.NextSeq = r.FromSeq
+	return r, err
 }
 
 // narrow makes the range smaller where an event or times are named.
@@ -132,13 +160,14 @@ func (r Replay) types() []string {
 	return r.Types
 }
 
-const replayColumns = `id, product_id, from_seq, to_seq, types, topic, rate, operator, matched, next_seq, sent, attempt, state, started_at, updated_at`
+const replayColumns = `id, product_id, from_seq, to_seq, types, topic, rate, operator, matched, next_seq, sent, attempt, state,
+missing, problem, background, started_at, updated_at`
 
 func scanReplay(row pgx.CollectableRow) (Replay, error) {
 	var r Replay
 	var id string
 	err := row.Scan(&r.ID, &id, &r.FromSeq, &r.ToSeq, &r.Types, &r.Topic, &r.Rate, &r.Operator, &r.Matched, &r.NextSeq, &r.Sent, &r.Attempt,
-		&r.State, &r.StartedAt, &r.UpdatedAt)
+		&r.State, &r.Missing, &r.Problem, &r.Background, &r.StartedAt, &r.UpdatedAt)
 	r.Product = product.ID(id)
 	return r, err
 }
@@ -158,9 +187,18 @@ func (o *Outbox) Replay(ctx context.Context, id string) (Replay, error) {
 	return Replay{}, fmt.Errorf("look up replay %s: %w", id, err)
 }
 
-// Unfinished lists the replays that run or were stopped, the newest first, at most 100.
+// Unfinished lists the replays that are neither done nor cancelled, the newest first, at most 100.
 func (o *Outbox) Unfinished(ctx context.Context) ([]Replay, error) {
-	rows, err := o.pool.Query(ctx, `SELECT `+replayColumns+` FROM outbox_replays WHERE state <> 'done' ORDER BY updated_at DESC LIMIT 100`)
+	return o.replays(ctx, `WHERE state NOT IN ('done', 'cancelled') ORDER BY updated_at DESC LIMIT 100`)
+}
+
+// Replays lists a product's replays in every state, also those that were run by hand, the newest first, at most 100.
+func (o *Outbox) Replays(ctx context.Context, p product.ID) ([]Replay, error) {
+	return o.replays(ctx, `WHERE product_id = $1 ORDER BY started_at DESC, id LIMIT 100`, string(p))
+}
+
+func (o *Outbox) replays(ctx context.Context, which string, args ...any) ([]Replay, error) {
+	rows, err := o.pool.Query(ctx, `SELECT `+replayColumns+` FROM outbox_replays `+which, args...)
 	if err == nil {
 		var found []Replay
 		if found, err = pgx.CollectRows(rows, scanReplay); err == nil {

@@ -121,7 +121,7 @@ func TestReplayer(t *testing.T) {
 		t.Errorf("still %v", names(left))
 	}
 	table.Exec(`UPDATE outbox_replays SET runner = 'somebody else'`)
-	if err := second.End(t.Context(), outbox.StateDone); !errors.Is(err, outbox.ErrLost) {
+	if err := second.End(t.Context(), outbox.StateDone, ""); !errors.Is(err, outbox.ErrLost) {
 		t.Errorf("end of one that was taken over: %v, want ErrLost", err)
 	}
 	table.Exec(`UPDATE outbox_replays SET state = 'done'`)
@@ -175,7 +175,7 @@ func TestOutboxDropPartitions(t *testing.T) {
 	if diff := cmp.Diff(held, drop(late)); diff != "" {
 		t.Errorf("under a replay (-want +got):\n%s", diff)
 	}
-	if err := replayer.End(t.Context(), outbox.StateDone); err != nil {
+	if err := replayer.End(t.Context(), outbox.StateDone, ""); err != nil {
 		t.Fatalf("end: %v", err)
 	}
 	want.Names = want.Names[1:]

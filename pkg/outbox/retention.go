@@ -21,12 +21,12 @@ const (
 )
 
 // keeps says why the partition of the given name must stay. It never reads the partition whole. A replay that runs, and for a day after its
-// last sign of life one that was stopped or died, keeps what it still has to read.
+// last sign of life one that waits, was stopped or died, keeps what it still has to read.
 const keeps = `
 SELECT CASE
   WHEN EXISTS (SELECT FROM outbox_runs WHERE created_at >= '%[2]s' AND created_at < '%[3]s')
     OR EXISTS (SELECT FROM %[1]s WHERE published_at IS NULL AND seq IS NULL) THEN '` + keptUnpublished + `'
-  WHEN EXISTS (SELECT FROM outbox_replays r WHERE r.state <> 'done' AND r.updated_at > now() - interval '1 day'
+  WHEN EXISTS (SELECT FROM outbox_replays r WHERE r.state NOT IN ('done', 'cancelled') AND r.updated_at > now() - interval '1 day'
     AND EXISTS (SELECT FROM %[1]s o WHERE o.product_id = r.product_id AND o.seq BETWEEN r.next_seq AND r.to_seq)) THEN '` + keptReplay + `'
   ELSE '' END`
 

@@ -59,10 +59,12 @@ func (c Command) Run(ctx context.Context) error {
 	}
 	defer replayer.Close(context.WithoutCancel(ctx))
 	c.say(replayer.Replay, "replay    %s (attempt %d)\n", replayer.ID, replayer.Attempt)
-	err = Runner{Box: c.Box, Producer: producer, Progress: c.progress}.Run(ctx, replayer)
+	err = Runner{Box: c.Box, Producer: producer, Progress: c.progress, Hand: true}.Run(ctx, replayer)
 	switch {
 	case err == nil:
 		c.say(replayer.Replay, "done: %d events\n", replayer.Sent)
+	case errors.Is(err, outbox.ErrCancelled):
+		fmt.Fprintf(c.Ask, "cancelled by an operator before seq %d\n", replayer.NextSeq)
 	case replayer.State == outbox.StateStopped:
 		fmt.Fprintf(c.Ask, "stopped before seq %d; to go on, add: --resume %s\n", replayer.NextSeq, replayer.ID)
 	}
@@ -94,6 +96,8 @@ func (c Command) plan(ctx context.Context) (outbox.Replay, error) {
 		return plan, fmt.Errorf("%w: replay %s is of other types", ErrUsage, plan.ID)
 	case plan.State == outbox.StateDone:
 		return plan, fmt.Errorf("%w: %w: %s", ErrUsage, outbox.ErrDone, plan.ID)
+	case plan.State == outbox.StateCancelled:
+		return plan, fmt.Errorf("%w: %w: %s", ErrUsage, outbox.ErrCancelled, plan.ID)
 	}
 	plan.Rate = o.Rate
 	return plan, nil

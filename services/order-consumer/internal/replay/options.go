@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"hanjul/pkg/order"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/product"
 )
@@ -36,6 +37,8 @@ carries the headers ce_replayid and ce_replayattempt. They leave in the order of
 relay goes on beside it. Only what was published before is replayed. Ctrl-C stops after the batch in hand and keeps the progress;
 the same command with --resume ID goes on. A replay to the live topic asks for the product's name, unless --yes.
 Times are turned into a range of seq, which may hold a few neighbours whose own time is outside.
+It runs as long as this command; on the operators' port POST /v1/products/PRODUCT/replays asks for one that order-consumer runs in
+the background, and lists and cancels both kinds.
 Exit code 0: done, or counted. 1: stopped or failed. 2: wrong arguments, or not confirmed.
 
 Examples:
@@ -61,7 +64,7 @@ func ParseOptions(args []string, topics []string, operator string, usage io.Writ
 	flags.StringVar(&types, "type", "", "only events of these `types`, with commas between")
 	flags.StringVar(&o.EventID, "event-id", "", "only the event with this `id`")
 	flags.StringVar(&o.Topic, "to-topic", topics[0], "where to: one of "+strings.Join(topics, ", "))
-	flags.IntVar(&o.Rate, "rate", 500, "most events per `second`, 1 to 100000")
+	flags.IntVar(&o.Rate, "rate", outbox.RateDefault, "most events per `second`, 1 to 100000")
 	flags.StringVar(&o.Resume, "resume", "", "go on with the stopped replay of this `id`")
 	flags.StringVar(&o.Operator, "operator", operator, "`who` asks, for the operators' actions")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "count and end")
@@ -102,13 +105,18 @@ func ParseOptions(args []string, topics []string, operator string, usage io.Writ
 	if types != "" {
 		o.Types = strings.Split(types, ",")
 	}
+	for _, t := range o.Types {
+		if known := order.EventTypes(); !slices.Contains(known, order.EventType(t)) {
+			fault("--type: expected some of %v, found %q", known, t)
+		}
+	}
 	if o.EventID != "" && !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(o.EventID) {
 		fault("--event-id: expected a UUID in lower case, found %q", o.EventID)
 	}
 	if !slices.Contains(topics, o.Topic) {
 		fault("--to-topic: expected one of %s, found %q", strings.Join(topics, ", "), o.Topic)
 	}
-	if o.Rate < 1 || o.Rate > 100_000 {
+	if o.Rate < 1 || o.Rate > outbox.RateMax {
 		fault("--rate: expected 1 to 100000")
 	}
 	if o.Operator == "" {
