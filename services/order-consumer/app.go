@@ -23,6 +23,7 @@ import (
 	"hanjul/services/order-consumer/internal/intake"
 	"hanjul/services/order-consumer/internal/reconcile"
 	"hanjul/services/order-consumer/internal/relay"
+	"hanjul/services/order-consumer/internal/replay"
 )
 
 // How long each part may take to stop. Together they stay below the ten seconds that deployments usually grant when nothing is
@@ -30,6 +31,7 @@ import (
 const (
 	stopIntake = 4 * time.Second
 	stopRelay  = 2 * time.Second
+	stopReplay = time.Second
 	stopSend   = time.Second
 	stopSlack  = 3 * time.Second
 )
@@ -90,6 +92,12 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	if err != nil {
 		return nil, err
 	}
+	replays, err := replay.NewBackground(replay.BackgroundConfig{
+		Most: c.Replays, Rate: c.ReplayRate, Topics: c.replayable(), Grace: stopReplay, Connect: c.Kafka.replayer,
+	}, box, registry, logger)
+	if err != nil {
+		return nil, err
+	}
 	repair, err := reconcile.New(reconcile.Config{
 		Ledger: reading, Stock: units, Status: statuses, Room: waitingroom.New(rdb, keys), Producer: producer,
 		Orders: c.Kafka.Topics.Orders, Key: c.CommandKeys.Current(),
@@ -121,6 +129,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		gate.Component(),
 		{Name: "intake", Run: commands.Run, StopWithin: stopIntake + stopSlack},
 		{Name: "reconcile", Run: repair.Run, StopWithin: stopSlack},
+		{Name: "replays", Run: replays.Run, StopWithin: 2*stopReplay + stopSend + stopSlack},
 		{Name: "relay", Run: publish.Run, StopWithin: stopRelay + stopSlack},
 		before.component(),
 		{Name: "producer", Run: producer.Run, StopWithin: stopSend + stopSlack},

@@ -49,6 +49,8 @@ type Config struct {
 	PartitionDays int
 	Retention     time.Duration
 	ReplayTopics  []string
+	Replays       int
+	ReplayRate    int
 	VoidGrace     time.Duration
 	WantedBatch   int
 	ReadyDrain    time.Duration
@@ -84,7 +86,7 @@ func loadConfig(s *config.Source) Config {
 		Stuck:   s.Duration("STUCK_AFTER", time.Minute, time.Second, time.Hour, "how long a partition's worker may give no sign of life, waiting for no store, before it is taken out of the group"),
 
 		Postgres: postgresURL(s),
-		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; five more are for the relay and for reconciling"),
+		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; five more are for the relay and for reconciling, and one for each replay that runs"),
 
 		UserKey: key(s, "KEY_USER", "hashes user ids; kept while a product lives"),
 		Passes:  passKeys(s),
@@ -95,6 +97,8 @@ func loadConfig(s *config.Source) Config {
 		RelayPoll:     s.Duration("RELAY_POLL", 250*time.Millisecond, time.Millisecond, time.Minute, "how often the relay looks for rows that no hint told it of"),
 		PartitionDays: s.Int("PARTITION_DAYS", 8, 1, 60, "days, today included, for which the outbox has partitions ready"),
 		Retention:     s.Duration("OUTBOX_RETENTION", 14*24*time.Hour, time.Hour, 3650*24*time.Hour, "how long published outbox rows are kept after their day, and can be replayed"),
+		Replays:       s.Int("REPLAYS", 2, 0, 100, "replays asked for at the operators' desk that this process runs at the same time; 0: none"),
+		ReplayRate:    s.Int("REPLAY_RATE", 2_000, 1, outbox.RateMax, "most events per second of each of them, whatever it asks for"),
 		VoidGrace:     s.Duration("VOID_GRACE", time.Minute, time.Millisecond, time.Hour, "how long after its deadline an order that nobody can account for is rejected, when its user asks"),
 		WantedBatch:   s.Int("WANTED_BATCH", 200, 1, 500, "most orders that are looked up at once because Redis forgot them"),
 		ReadyDrain:    s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
@@ -139,6 +143,11 @@ func replayTopics(s *config.Source, k KafkaConfig) []string {
 		}
 	}
 	return topics
+}
+
+// replayable are the topics that events may be replayed to, the live one first.
+func (c Config) replayable() []string {
+	return append([]string{c.Kafka.Topics.Events}, c.ReplayTopics...)
 }
 
 func topicOrders(s *config.Source) string {

@@ -36,7 +36,7 @@ Examples:
 
 `
 
-const outboxStatsHelp = `Measures the outbox: what waits to be published, the partitions, the processes that share it, and replays that are not done.
+const outboxStatsHelp = `Measures the outbox: what waits to be published, the partitions, the processes that share it, and replays that are neither done nor cancelled.
 Needs the setting POSTGRES_URL only.
 
 Example:
@@ -171,8 +171,7 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 		c.ReplayTopics = replayTopics(s, c.Kafka)
 		return c
 	})
-	topics := append([]string{c.Kafka.Topics.Events}, c.ReplayTopics...)
-	options, err := replay.ParseOptions(args, topics, replay.Who(e.environ), e.stderr)
+	options, err := replay.ParseOptions(args, c.replayable(), replay.Who(e.environ), e.stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -188,9 +187,7 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 		defer box.Close()
 		err = replay.Command{
 			Options: options, Live: c.Kafka.Topics.Events, Box: box, In: e.stdin, Out: e.stdout, Ask: e.stderr,
-			Connect: func(ctx context.Context, topic string) (relay.Producer, func(), error) {
-				return c.Kafka.replayer(ctx, topic)
-			},
+			Connect: c.Kafka.replayer,
 		}.Run(ctx)
 	}
 	if err != nil {

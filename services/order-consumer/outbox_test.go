@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,9 +28,9 @@ func TestOutboxUsage(t *testing.T) {
 		{[]string{"outbox", "stats"}, 2, []string{"HANJUL_CONSUMER_POSTGRES_URL"}},
 		{[]string{"outbox", "replay", "-help"}, 0, []string{"Examples:", "--from-seq", "order-events"}},
 		{
-			[]string{"outbox", "replay", "--operator", "ann", "--to-topic", "orders", "--rate", "0", "--since", "noon", "--event-id", "x", "--from-seq", "9", "--to-seq", "8"},
+			[]string{"outbox", "replay", "--operator", "ann", "--to-topic", "orders", "--rate", "0", "--since", "noon", "--event-id", "x", "--type", "x", "--from-seq", "9", "--to-seq", "8"},
 			2,
-			[]string{"--product", "--to-topic: expected one of order-events", "--rate", "--since", "--event-id", "--from-seq"},
+			[]string{"--product", "--to-topic: expected one of order-events", "--rate", "--since", "--event-id", "--type: expected some of", "--from-seq"},
 		},
 		{[]string{"outbox", "replay", "--product", "p"}, 2, []string{"--operator: expected a name"}},
 		{[]string{"outbox", "replay", "--product", "p", "--operator", "ann"}, 2, []string{"HANJUL_CONSUMER_POSTGRES_URL"}},
@@ -113,5 +115,80 @@ func TestOutboxSubcommands(t *testing.T) {
 	bad := append(w.environ("USER=ann"), "HANJUL_CONSUMER_REPLAY_TOPICS="+w.topics.DeadLetters)
 	if code, _, stderr := call(t, bad, "outbox", "replay", "--product", "apple", "--dry-run"); code != 2 || !strings.Contains(stderr, "REPLAY_TOPICS") {
 		t.Errorf("a list with dead letters = %d, %s", code, stderr)
+	}
+}
+
+// The service itself runs what was asked for at the desk; a process that may run none leaves it alone.
+func TestAppRunsReplays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	table := outboxtest.New(t)
+	w.url = table.URL
+	if code, _, stderr := call(t, w.environ(), "topics", "--create"); code != 0 {
+		t.Fatalf("topics: %s", stderr)
+	}
+	for seq := range int64(3) {
+		table.Insert(outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: w.topics.Events, Payload: "{}"})
+	}
+	table.Publish("apple", 3)
+	box, err := outbox.Open(t.Context(), w.url)
+	if err != nil {
+		t.Fatalf("outbox: %v", err)
+	}
+	t.Cleanup(box.Close)
+	ask := func(request, topic string) string {
+		t.Helper()
+		asked, err := box.AskReplay(t.Context(), outbox.Action{RequestID: request, Operator: "ann", Product: "apple"}, outbox.Wanted{}, topic, 50)
+		if err != nil {
+			t.Fatalf("ask: %v", err)
+		}
+		return asked.ID
+	}
+	ends := func(id, state string) (r outbox.Replay) {
+		t.Helper()
+		until(t, state, func() (err error) {
+			if r, err = box.Replay(t.Context(), id); err == nil && r.State != state {
+				err = fmt.Errorf("replay %+v", r)
+			}
+			return err
+		})
+		return r
+	}
+	done, foreign := ask("r1", w.topics.Events), ask("r2", w.topics.Orders)
+	_, stopNone := w.start(t, "HANJUL_CONSUMER_REPLAYS=0")
+	if err := stopNone(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if r := ends(done, outbox.StateWaiting); r.Attempt != 0 {
+		t.Errorf("run by a process that runs none: %+v", r)
+	}
+	admin, stop := w.start(t)
+	if r := ends(done, outbox.StateDone); r.Sent != 3 {
+		t.Errorf("done: %+v", r)
+	}
+	if r := ends(foreign, outbox.StateStopped); !strings.Contains(r.Problem, w.topics.Orders) {
+		t.Errorf("to the topic of commands: %+v", r)
+	}
+	until(t, "counted", func() error {
+		_, metrics, err := get(t.Context(), admin+"/metrics")
+		if err == nil && !(strings.Contains(metrics, "hanjul_replay_events_total 3") && strings.Contains(metrics, `hanjul_replay_runs_total{outcome="done"} 1`)) {
+			err = errors.New("not counted")
+		}
+		return err
+	})
+	if err := stop(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	for topic, want := range map[string]int64{w.topics.Events: 3, w.topics.Orders: 0} {
+		_, end, err := kafka.Offsets(t.Context(), kafka.Config{Brokers: w.brokers}, topic)
+		if err != nil {
+			t.Fatalf("offsets: %v", err)
+		}
+		for _, offset := range end {
+			want -= offset
+		}
+		if want != 0 {
+			t.Errorf("topic %s: %d records are missing", topic, want)
+		}
 	}
 }
