@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/lifecycle"
+	"hanjul/pkg/outbox"
 	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
@@ -46,6 +47,13 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	}
 	app.close = append(app.close, books.Close)
 
+	box, err := outbox.Open(context.Background(), c.PostgresURL.Reveal())
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+	app.close = append(app.close, box.Close)
+
 	conn := redisconn.Config{Addrs: c.RedisAddrs, ClientName: "admission-scheduler"}
 	once := redisconn.OnceOptions(conn)
 	once.PoolSize = max(once.PoolSize, min(c.Concurrency, redisconn.ClientOptions(conn).PoolSize))
@@ -77,6 +85,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 
 	operators := operator.New(logger, operator.Config{
 		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room),
+		Replays: box, ReplayTopics: c.ReplayTopics,
 		PassMin: 2*c.PollMax + passSlack, Trusting: c.Local, Changed: loop.Changed,
 	})
 	gate := httpserver.NewGate(c.ReadyDrain)

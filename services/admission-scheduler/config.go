@@ -26,6 +26,7 @@ type Config struct {
 	// Least of every topic; 0 in sync is for kafka.MinInsync to say.
 	KafkaReplication, KafkaMinInsync int
 	TopicOrders                      string
+	ReplayTopics                     []string // the live one first
 
 	PostgresURL config.Secret
 
@@ -63,6 +64,7 @@ func loadConfig(s *config.Source) Config {
 		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),
 		ReadyDrain:  s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
+	c.ReplayTopics = replayTopics(s, c.TopicOrders)
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {
 		s.Fault("LOG_LEVEL", "%w", err)
@@ -80,6 +82,20 @@ func loadConfig(s *config.Source) Config {
 		}
 	}
 	return c
+}
+
+// replayTopics reads where operators may have events replayed to. Commands never: an event there would be read as something else (F31).
+// order-consumer, which publishes them, has a list of its own and refuses what is not in that, dead letters among them.
+func replayTopics(s *config.Source, orders string) []string {
+	const events, others = "TOPIC_EVENTS", "REPLAY_TOPICS"
+	topics := append([]string{s.String(events, "order-events", "a topic's name", "where events go, and are replayed to unless another topic is named")},
+		s.List(others, "", "a topic's name", "topics that events may be replayed to, beside the topic of events; the same as order-consumer's")...)
+	for i, topic := range topics {
+		if topic == orders {
+			s.Fault([]string{events, others}[min(i, 1)], "expected no topic of commands, found %s", topic)
+		}
+	}
+	return topics
 }
 
 // key reads a secret that is one key line.

@@ -43,6 +43,8 @@ func TestRun(t *testing.T) {
 			"HANJUL_KAFKA_MIN_INSYNC: expected at most KAFKA_REPLICATION (1)",
 			"HANJUL_SCHEDULER_TICK: ", "HANJUL_SCHEDULER_TIK: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ", "HANJUL_SCHEDULER_KEY_COMMAND: ",
 		}},
+		{"NoReplayOfCommands", []string{"-validate"}, environ("HANJUL_TOPIC_ORDERS=o", "HANJUL_REPLAY_TOPICS=r,o"), 2, []string{"HANJUL_REPLAY_TOPICS: ", "no topic of commands, found o"}},
+		{"EventsAreNoCommands", []string{"-validate"}, environ("HANJUL_TOPIC_EVENTS=orders"), 2, []string{"HANJUL_TOPIC_EVENTS: "}},
 		{"NothingSet", nil, nil, 2, []string{
 			"HANJUL_SCHEDULER_REDIS_ADDRS: ", "HANJUL_SCHEDULER_KAFKA_BROKERS: ", "HANJUL_SCHEDULER_POSTGRES_URL: ", "HANJUL_SCHEDULER_IDENTITY: ",
 			"HANJUL_SCHEDULER_KEY_COMMAND: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ",

@@ -114,6 +114,8 @@ func kind(t reflect.Type) string {
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"
+	case reflect.Slice:
+		return "a list of texts"
 	default:
 		return "a text"
 	}

@@ -1,7 +1,8 @@
 // Package operator is the operators' desk over HTTP: who may call, what a call asks for, and which answer stands for which
 // outcome. It owns the tokens, the routes and the signing of the adjust and cancel commands that changes leave as. The ledger makes each
 // change, its row in the audit trail and its outbox row in one transaction; the admission loop copies settings to Redis from
-// there. The desk never writes to Redis and never to Kafka, and is served on a port of its own.
+// there, and order-consumer runs the replays that the desk writes down. The desk never writes to Redis and never to Kafka, and is served
+// on a port of its own.
 package operator
 
 import (
@@ -36,6 +37,9 @@ type Config struct {
 	Commands keyring.Key // signs adjusts and cancels (F31)
 	Ledger   Ledger
 	Live     Live
+	Replays  Replays
+	// ReplayTopics are those that events may be replayed to, the live one first: at least that.
+	ReplayTopics []string
 	// PassMin is the shortest life of a pass that lets everybody use it (F36). Shorter ones are refused, or only warned about
 	// where Trusting is set: on a machine of one's own, in a demonstration.
 	PassMin  time.Duration
@@ -74,6 +78,11 @@ func (d *Desk) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/products/{product}/resume", d.change(d.resume))
 	mux.HandleFunc("POST /v1/products/{product}/restock", d.change(d.restock))
 	mux.HandleFunc("POST /v1/products/{product}/orders/{order}/cancel", d.change(d.cancel))
+	mux.HandleFunc("POST /v1/products/{product}/replays", d.askReplay)
+	mux.HandleFunc("GET /v1/products/{product}/replays", d.listReplays)
+	mux.HandleFunc("GET /v1/products/{product}/replays/{replay}", d.readReplay)
+	mux.HandleFunc("POST /v1/products/{product}/replays/{replay}/cancel", d.cancelReplay)
+	mux.HandleFunc("POST /v1/products/{product}/replays/{replay}/resume", d.resumeReplay)
 	return d.guard(mux)
 }
 

@@ -85,7 +85,7 @@ func config(t testing.TB, l operator.Ledger) operator.Config {
 		Live: func(context.Context, product.ID) (operator.Numbers, error) {
 			return operator.Numbers{Waiting: 5, Active: 2, Held: 1}, nil
 		},
-		PassMin: 102 * time.Second,
+		ReplayTopics: []string{"order-events", "order-events.rebuild"}, PassMin: 102 * time.Second,
 	}
 }
 

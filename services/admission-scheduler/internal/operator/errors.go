@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hanjul/pkg/ledger"
+	"hanjul/pkg/outbox"
 	"hanjul/pkg/problem"
 )
 
@@ -53,9 +54,13 @@ func (d *Desk) write(w http.ResponseWriter, r *http.Request, err error) {
 		p.Status, p.Type, p.Title = http.StatusNotFound, "unknown-product", "No such product"
 	case errors.Is(err, ledger.ErrUnknownOrder):
 		p.Status, p.Type, p.Title = http.StatusNotFound, "order-unknown", "No such order"
+	case errors.Is(err, outbox.ErrNoReplay):
+		p.Status, p.Type, p.Title = http.StatusNotFound, "replay-unknown", "No such replay"
+	case errors.Is(err, outbox.ErrNothing):
+		p.Status, p.Type, p.Title = http.StatusConflict, "no-events", "Nothing to publish again"
 	case errors.Is(err, ledger.ErrInvalid):
 		p.Status, p.Type, p.Title = http.StatusUnprocessableEntity, "invalid-field", "A field is not as expected"
-	case errors.Is(err, ledger.ErrRequestReused):
+	case errors.Is(err, ledger.ErrRequestReused), errors.Is(err, outbox.ErrRequestReused):
 		p.Status, p.Type, p.Title = http.StatusConflict, "request-reused", "The Idempotency-Key belongs to another change"
 		p.Fields = []problem.Field{{Name: "Idempotency-Key", Detail: "was used for another change; take a new one"}}
 		p.Members = map[string]any{"field": "Idempotency-Key"}
@@ -65,7 +70,7 @@ func (d *Desk) write(w http.ResponseWriter, r *http.Request, err error) {
 		p.Members = map[string]any{"field": "stock"}
 	case errors.Is(err, ledger.ErrClosed):
 		p.Status, p.Type, p.Title = http.StatusConflict, "closed", "The product is closed for good"
-	case errors.Is(err, ledger.ErrState), errors.Is(err, ledger.ErrOrderState):
+	case errors.Is(err, ledger.ErrState), errors.Is(err, ledger.ErrOrderState), errors.Is(err, outbox.ErrDone), errors.Is(err, outbox.ErrCancelled):
 		p.Status, p.Type, p.Title = http.StatusConflict, "state-conflict", "Not possible in this state"
 	default:
 		d.unexpected(r.Context(), err)
