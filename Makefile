@@ -70,6 +70,10 @@ chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULT
 	@$(BIN)/hanjul-local setup
 	@$(BIN)/chaos
 
+.PHONY: churn
+churn: build ## judge many orders while consumers come and go every two seconds (ORDERS, 100000)
+	HANJUL_CHURN_ORDERS=$(or $(ORDERS),100000) $(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 30m -v -run '^TestConsumersComeAndGo$$' hanjul/e2e
+
 .PHONY: bench
 bench: build ## the benchmarks, each beside its ceiling in the same run
 	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/... hanjul/services/queue-api/internal/httpapi/...

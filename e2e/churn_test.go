@@ -3,8 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,7 +14,6 @@ import (
 	"hanjul/deploy/local/localtest"
 	"hanjul/e2e/sale"
 	"hanjul/pkg/kafka"
-	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 )
 
@@ -38,28 +37,35 @@ func count(t *testing.T, conn *pgx.Conn, least int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		var n int
-		if err := conn.QueryRow(ctx, `SELECT count(*) FROM orders`).Scan(&n); err != nil {
-			t.Fatalf("%d orders are not judged yet, last %d: %v", least, n, err)
-		}
-		if n >= least {
-			return
-		}
-		<-ticker.C
-	}
+	until(ctx, t, fmt.Sprintf("%d orders are judged", least), func() (bool, error) {
+		n, err := judged(ctx, conn)
+		return n >= least, err
+	})
 }
 
-// TestConsumersComeAndGo stops, kills and starts consumers again and again while thousands of orders are judged. Each verdict is the one
-// of the log's order, as with a single consumer that nobody disturbs, and the books balance.
+func judged(ctx context.Context, conn *pgx.Conn) (n int, err error) {
+	err = conn.QueryRow(ctx, `SELECT count(*) FROM orders`).Scan(&n)
+	return n, err
+}
+
+// churnOrders asks for the long form of TestConsumersComeAndGo, of so many orders; `make churn` does.
+const churnOrders = "HANJUL_CHURN_ORDERS"
+
+// TestConsumersComeAndGo stops, kills and starts consumers again and again while thousands of orders are judged: eight times in all, or, in
+// the long form, every two seconds. Each verdict is the one of the log's order, as with a single consumer that nobody disturbs, and the
+// books balance.
 func TestConsumersComeAndGo(t *testing.T) {
 	t.Parallel()
-	const (
-		each, stock, changes = 750, 500, 8
-		total                = 4 * each
-	)
+	const changes = 8
+	each, stock, long := 750, 500, false
+	if text := os.Getenv(churnOrders); text != "" {
+		orders, err := strconv.Atoi(text)
+		if err != nil || orders < 4 || orders > 200_000 {
+			t.Fatalf("%s: expected a number of orders from 4 to 200000, got %q", churnOrders, text)
+		}
+		each, stock, long = orders/4, max(1, orders/6), true
+	}
+	total := 4 * each
 	// Products of different partitions, so that every consumer has something to lose.
 	var products []product.ID
 	taken := map[int]bool{}
@@ -89,8 +95,7 @@ func TestConsumersComeAndGo(t *testing.T) {
 	}
 	consumers := stack.Processes(local.Consumer)
 	var away *local.Process
-	for n := range changes {
-		count(t, conn, n*total/(changes+1))
+	change := func(n int) {
 		one := consumers[n%len(consumers)]
 		if n%2 == 0 {
 			one.Kill()
@@ -104,29 +109,36 @@ func TestConsumersComeAndGo(t *testing.T) {
 		}
 		away = one
 	}
+	if long {
+		t.Logf("%d changes", changeEvery(t, 2*time.Second, conn, total, change))
+	} else {
+		for n := range changes {
+			count(t, conn, n*total/(changes+1))
+			change(n)
+		}
+	}
 	if err := away.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	count(t, conn, total)
+	checkLogOrder(t, stack, conn, products, stock)
+}
 
-	for i, id := range products {
-		rows, err := conn.Query(t.Context(), `SELECT order_id::text FROM orders WHERE product_id = $1 AND status = 'confirmed' ORDER BY seq`, string(id))
+// changeEvery makes changes at a steady pace until everything is judged, and says how many.
+func changeEvery(t *testing.T, pace time.Duration, conn *pgx.Conn, total int, change func(n int)) int {
+	t.Helper()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		done, err := judged(t.Context(), conn)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := pgx.CollectRows(rows, pgx.RowTo[order.ID])
-		if err != nil {
-			t.Fatal(err)
+		if done >= total {
+			return n
 		}
-		want := make([]order.ID, stock)
-		for n := range want {
-			want[n] = sale.PreloadedID(i, n)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %d are confirmed, and not the first %d of the log", id, len(got), stock)
-		}
-		if report := auditOf(t, stack, id, ""); !strings.HasSuffix(report, "audit: ok\n") {
-			t.Errorf("%s:\n%s", id, report)
-		}
+		t.Logf("%d of %d orders are judged, %d changes", done, total, n)
+		change(n)
+		<-ticker.C
 	}
 }

@@ -226,6 +226,8 @@ func (w *worker) end(e *ending) (ended, proceed bool) {
 	// A membership that ended in the meantime has nothing to commit: the batch
 	// may be in other hands already.
 	if w.working.Err() != nil {
+		w.late(e.batch)
+
 		return false, true
 	}
 
@@ -248,6 +250,12 @@ func (w *worker) attempt(batch Batch) (Rest, error) {
 	return w.handle(w.working, batch)
 }
 
+// late counts a batch that was in hand when its membership ended.
+func (w *worker) late(batch Batch) {
+	w.metrics.commits.WithLabelValues("late").Inc()
+	w.log.Info("commit is given up", slog.Int64("offset", batch.Next), slog.Any("err", context.Cause(w.working)))
+}
+
 func newRedo() *kafka.Backoff {
 	return &kafka.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}
 }
@@ -255,6 +263,8 @@ func newRedo() *kafka.Backoff {
 // again waits before a batch that failed is redone; false when it must not be.
 func (w *worker) again(batch Batch, redo *kafka.Backoff, err error) bool {
 	if w.working.Err() != nil {
+		w.late(batch)
+
 		return false
 	}
 

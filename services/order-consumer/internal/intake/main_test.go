@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,13 @@ import (
 	"hanjul/pkg/kafka"
 )
 
-func TestMain(m *testing.M) { localtest.Main(m) }
+func TestMain(m *testing.M) {
+	if stage := os.Getenv(frozenStage); stage != "" {
+		os.Exit(runFrozen(stage))
+	}
+
+	localtest.Main(m)
+}
 
 const partitions = 3
 
@@ -264,12 +271,21 @@ func (m *member) ready(t testing.TB) {
 }
 
 // value gives a metric's value, summed over the label values not named.
-func (m *member) value(t testing.TB, name string, labels ...string) (sum float64) {
+func (m *member) value(t testing.TB, name string, labels ...string) float64 {
 	t.Helper()
 
-	families, err := m.registry.Gather()
+	sum, err := metric(m.registry, name, labels...)
 	if err != nil {
 		t.Fatal(err)
+	}
+
+	return sum
+}
+
+func metric(registry *prometheus.Registry, name string, labels ...string) (sum float64, err error) {
+	families, err := registry.Gather()
+	if err != nil {
+		return 0, err
 	}
 
 	for _, family := range families {
@@ -289,7 +305,7 @@ func (m *member) value(t testing.TB, name string, labels ...string) (sum float64
 		}
 	}
 
-	return sum
+	return sum, nil
 }
 
 // lines collects log lines.

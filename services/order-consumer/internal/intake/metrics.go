@@ -41,7 +41,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		redos:       prometheus.NewCounterVec(counter("hanjul_intake_redos_total", "Batches given to the handler again."), partition),
 		fetchErrors: prometheus.NewCounterVec(counter("hanjul_intake_fetch_errors_total", "Fetches that failed."), partition),
 		lost:        prometheus.NewCounterVec(counter("hanjul_intake_lost_records_total", "Offsets deleted from the log before they were read."), partition),
-		commits:     prometheus.NewCounterVec(counter("hanjul_intake_commits_total", "Offset commits, by result: ok, fenced, failed."), []string{"result"}),
+		commits:     prometheus.NewCounterVec(counter("hanjul_intake_commits_total", "Offset commits, by result: ok, failed; fenced: refused, since the membership had ended; late: not even tried for that reason."), []string{"result"}),
 		batches:     prometheus.NewCounter(counter("hanjul_intake_batches_total", "Batches handled.")),
 		records:     prometheus.NewCounter(counter("hanjul_intake_records_total", "Records handled.")),
 		generations: prometheus.NewCounter(counter("hanjul_intake_generations_total", "Generations of the group this member had a part in.")),
