@@ -1,16 +1,19 @@
 #!lua
--- Frees passes whose time is over (U6), then lets the first of the line through within rate, capacity and stock (U5).
+-- Frees passes whose time is over (U6), forgets what ended long ago, then lets the first of the line through within rate, capacity and
+-- stock (U5).
 --
--- KEYS[1] settings  hash  the product's settings
--- KEYS[2] clock     hash  tokens, refill_ms, front, freed
--- KEYS[3] waiting   zset  user -> place
--- KEYS[4] active    zset  user -> expiry of the pass, ms
--- KEYS[5] who       hash  user -> state|place|order_id|t
--- KEYS[6] whot      zset  user of an ended record -> t, ms
--- KEYS[7] stock     hash  base, seq, held
--- KEYS[8] tally     hash  one count per kind of move
--- KEYS[9] admits    hash  second -> admissions, the last 120 seconds
--- ARGV[1] most  number  people to let through, 1 to 500
+-- KEYS[1]  settings  hash  the product's settings
+-- KEYS[2]  clock     hash  tokens, refill_ms, front, freed
+-- KEYS[3]  waiting   zset  user -> place
+-- KEYS[4]  active    zset  user -> expiry of the pass, ms
+-- KEYS[5]  who       hash  user -> state|place|order_id|t
+-- KEYS[6]  whot      zset  user of an ended record -> t, ms
+-- KEYS[7]  stock     hash  base, seq, held
+-- KEYS[8]  tally     hash  one count per kind of move
+-- KEYS[9]  admits    hash  second -> admissions, the last 120 seconds
+-- KEYS[10] judged    zset  order_id -> t, ms
+-- ARGV[1] most      number  people to let through, 1 to 500
+-- ARGV[2] remember  number  ms for which ended records and judged orders are kept
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits}: reason is '' when it admitted as many as asked for, else
@@ -21,9 +24,10 @@
 --   retry by itself (F41).
 
 local settings, clock, waiting, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local who, whot, stock, tally, admits = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local who, whot, stock, tally, admits, judged = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 
 local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is told as many
+local PRUNE = 100 -- records and orders forgotten per call
 local KEEP = 120  -- seconds of admits
 
 local function text(n) return string.format('%.0f', n) end
@@ -31,6 +35,11 @@ local function text(n) return string.format('%.0f', n) end
 local most = tonumber(ARGV[1])
 if not most or most < 1 or most > 500 or most % 1 ~= 0 then
   return redis.error_reply('ERR most: expected a whole number from 1 to 500')
+end
+
+local remember = tonumber(ARGV[2])
+if not remember or remember < 0 or remember > 9007199254740991 or remember % 1 ~= 0 then
+  return redis.error_reply('ERR remember: expected a whole number from 0 to 9007199254740991')
 end
 
 local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until =
@@ -67,6 +76,16 @@ end
 local lapsed = #expired / 2
 if lapsed > 0 then redis.call('HINCRBY', tally, 'lapsed', lapsed) end
 if free then table.sort(free) end
+
+-- Forget, in slices, what no ticket can bring back any more. The decrement does the same; a line that nobody orders from has none.
+local horizon = text(now_ms - remember)
+local gone_people = redis.call('ZRANGEBYSCORE', whot, '-inf', horizon, 'LIMIT', 0, PRUNE)
+if #gone_people > 0 then
+  redis.call('HDEL', who, unpack(gone_people))
+  redis.call('ZREM', whot, unpack(gone_people))
+end
+local gone_orders = redis.call('ZRANGEBYSCORE', judged, '-inf', horizon, 'LIMIT', 0, PRUNE)
+if #gone_orders > 0 then redis.call('ZREM', judged, unpack(gone_orders)) end
 
 local function answer(reason, admitted, next_ms, waits)
   -- From now on the capacity holds people up, or it no longer does.

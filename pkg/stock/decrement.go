@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"hanjul/pkg/product"
 	"hanjul/pkg/ticket"
@@ -12,9 +11,6 @@ import (
 
 // chunk is the most orders of one script call: three arguments each stay far below what a script can unpack.
 const chunk = 500
-
-// remember is how long an order stays known as judged: as long as a ticket could bring its user back, and an hour.
-const remember = ticket.Life + time.Hour
 
 // Settle tells a product's slot what the ledger decided (U8): its base (total − sold) at event seq is taken over if seq is
 // greater than the slot's, the judged orders' intents are deleted and their units no longer held, and their users have ordered.
@@ -34,7 +30,7 @@ func (c *Counter) Settle(ctx context.Context, p product.ID, base, seq int64, cre
 	for first := true; first || len(judged) > 0; first = false {
 		n := min(chunk, len(judged))
 		args := make([]any, 0, 4+3*n)
-		args = append(args, strconv.FormatInt(base, 10), strconv.FormatInt(seq, 10), mayCreate, strconv.FormatInt(remember.Milliseconds(), 10))
+		args = append(args, strconv.FormatInt(base, 10), strconv.FormatInt(seq, 10), mayCreate, strconv.FormatInt(ticket.Remembered.Milliseconds(), 10))
 		for _, j := range judged[:n] {
 			args = append(args, string(j.OrderID), string(j.User), strconv.FormatInt(int64(j.Place), 10))
 		}

@@ -21,8 +21,12 @@ var ErrInvalid = errors.New("ticket is not valid")
 // ErrExpired says that the ticket is genuine and older than its life.
 var ErrExpired = errors.New("ticket has expired")
 
-// Life is how long a ticket is honoured. Records of ended users are kept an hour longer, so that none re-enters by its ticket.
+// Life is how long a ticket is honoured.
 const Life = 24 * time.Hour
+
+// Remembered is how long the line keeps what has ended there, people and judged orders: longer than any ticket lives, so that nobody
+// re-enters by one.
+const Remembered = Life + time.Hour
 
 // sizeMax bounds what is decoded: product (64), user hash (32), numbers and the MAC fit in half of it.
 const sizeMax = 512

@@ -11,6 +11,7 @@ import (
 	"hanjul/lua"
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
+	"hanjul/pkg/ticket"
 )
 
 // AdmitMax is the most people that one call of Admit lets through.
@@ -58,14 +59,14 @@ func NewAdmitter(rdb redis.UniversalClient, keys product.Keyspace) *Admitter {
 	return &Admitter{rdb, keys, redisconn.LoadScript(lua.FS, "waitingroom_admit.lua")}
 }
 
-// Admit frees passes whose time is over (U6), then lets the first of the line through (U5), at most limit (1–AdmitMax) and
-// within rate, capacity and stock. ErrNotReady without settings. After an error it may have run; a repeat admits others, still
+// Admit frees passes whose time is over (U6), forgets what ended longer ago than a ticket lives, a hundred people and a hundred orders at most,
+// then lets the first of the line through (U5), at most limit (1–AdmitMax) and within rate, capacity and stock. ErrNotReady without settings. After an error it may have run; a repeat admits others, still
 // within the bounds.
 func (a *Admitter) Admit(ctx context.Context, p product.ID, limit int) (AdmitResult, error) {
 	k := a.keys.Product(p)
 	answer, err := a.admit.Run(ctx, a.rdb, []string{
-		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits,
-	}, strconv.Itoa(min(max(limit, 1), AdmitMax)))
+		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged,
+	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10))
 	if err != nil {
 		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)
 	}

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
 )
@@ -320,4 +323,44 @@ func TestAdmitForgetsOldSeconds(t *testing.T) {
 	if k := b.books(); len(k.Admits) != 1 || k.Admits[1000] != 0 {
 		t.Fatalf("admits: %v", k.Admits)
 	}
+}
+
+// A line that people only leave forgets them too, in slices, once no ticket can bring them back; who stands in it and the counts stay.
+func TestAdmitForgets(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	s := settings()
+	s.State = product.Paused // it need not admit anybody
+	b.open(s, 1, 10)
+	const leavers, recent = 230, 5
+	k := b.keys.Product(b.product)
+	old := float64(time.Now().Add(-26 * time.Hour).UnixMilli())
+	for n := range leavers {
+		place := b.join(user(n)).Place
+		b.check(errorOf(b.room.Leave(b.ctx, b.product, user(n), place)))
+		if n >= recent {
+			b.check(b.rdb.ZAdd(b.ctx, k.WhoT, redis.Z{Score: old, Member: string(user(n))}).Err())
+			b.check(b.rdb.ZAdd(b.ctx, k.Judged, redis.Z{Score: old, Member: string(b.id(user(n), place))}).Err())
+		}
+	}
+	// One of them is back: a new life is not forgotten with the old one.
+	back := b.join(user(leavers - 1))
+	var got [][2]int64
+	for range 4 {
+		if _, err := b.admitter.Admit(b.ctx, b.product, 1); err != nil {
+			t.Fatal(err)
+		}
+		books := b.books()
+		got = append(got, [2]int64{books.Judged, books.Remembered})
+		if books.Tally.Left != leavers || books.Tally.Joined != leavers+1 {
+			t.Fatalf("tally: %+v", books.Tally)
+		}
+	}
+	if diff := cmp.Diff([][2]int64{{125, 129}, {25, 29}, {0, recent}, {0, recent}}, got); diff != "" {
+		t.Fatalf("judged and remembered (-want +got):\n%s", diff)
+	}
+	if now := b.status(user(leavers - 1)); now.State != waitingroom.Waiting || now.Place != back.Place {
+		t.Fatalf("who came back: %+v", now)
+	}
+	b.balance()
 }
