@@ -12,7 +12,7 @@
 --
 -- Returns {'bound'}: it has an intent, so a sweeper sends it; nothing changed.
 -- Returns {'in_line'}: its user waits, is away or holds a pass, perhaps at the order's own place after a rollback; nothing changed.
--- Returns {'absent'}: no settings (R4), so nobody can take the place up now; nothing changed.
+-- Returns {'absent'}: no settings (R4), so the line is restored first; nothing changed.
 -- Returns {'forsaken'}: no ticket takes its place up any more, and no pass binds it.
 -- Retry: harmless; it is forsaken already.
 

@@ -11,10 +11,10 @@ import (
 // Forsaken is what Forsake found.
 type Forsaken string
 
-// With ForsakeDone and ForsakeAbsent the void may be sent; with the others the order is still somebody's.
+// With ForsakeDone the void may be sent. With the others it must wait.
 const (
 	ForsakeDone   Forsaken = "forsaken" // the slot takes the order for judged from now on
-	ForsakeAbsent Forsaken = "absent"   // the slot is not open, so nobody can take the place up now
+	ForsakeAbsent Forsaken = "absent"   // the slot is not open, so nothing can be closed there; ask again when it was restored
 	ForsakeBound  Forsaken = "bound"    // a sweeper sends it
 	ForsakeInLine Forsaken = "in_line"  // its user stands in the line, perhaps at this order's place
 )

@@ -25,6 +25,7 @@ import (
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/stock"
 	"hanjul/pkg/telemetry"
+	"hanjul/pkg/waitingroom"
 )
 
 // start runs a whole process and waits until it is ready. stop asks it to end and says what it ended with.
@@ -126,6 +127,7 @@ type client struct {
 	books    *ledger.Ledger
 	statuses *orderstatus.Store
 	units    *stock.Counter
+	room     *waitingroom.Room
 	producer *kafka.Producer
 	signer   *pass.Signer
 }
@@ -162,6 +164,7 @@ func (w *world) client(t *testing.T) *client {
 	return &client{
 		world: w, t: t, books: books, producer: producer, signer: signer,
 		statuses: orderstatus.New(rdb, keys, orderstatus.Config{}), units: stock.New(rdb, keys),
+		room: waitingroom.New(rdb, keys),
 	}
 }
 
@@ -279,7 +282,15 @@ func TestApp(t *testing.T) {
 	c.untilStatus(third, order.StateConfirmed, "")
 	w.start(t, quick...)
 
-	// Nobody knows this one, and its deadline is gone.
+	// Nobody knows this one, and its deadline is gone. It is voided once its line is there, where its id is closed first.
+	const nonce = "n"
+	if err := c.room.RestoreBegin(t.Context(), apple, nonce); err != nil {
+		t.Fatalf("restore: %v", err)
+	}
+	line := waitingroom.LineSettings{Settings: product.DefaultSettings(), V: 1, OpenedUS: time.Now().UnixMicro(), PassEpoch: 1}
+	if err := c.room.RestoreCommit(t.Context(), apple, nonce, line, 1, 0, 0); err != nil {
+		t.Fatalf("restore: %v", err)
+	}
 	hash := product.HashUser(readKey(t, w.keys.User), "dan")
 	lost := order.DeriveID(readKey(t, w.keys.Order), apple, hash, 4, 1)
 	err = c.statuses.Want(t.Context(), orderstatus.Wanted{Product: apple, User: hash, OrderID: lost, DeadlineMS: 1})

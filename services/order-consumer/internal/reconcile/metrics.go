@@ -20,7 +20,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		wanted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_reconcile_wanted_total",
-			Help: "Looks at wanted orders, by what was found (found, no_row, early, bound, in_line, parked, voided).",
+			Help: "Looks at wanted orders, by what was found (found, no_row, early, bound, in_line, absent, parked, voided).",
 		}, []string{"found"}),
 		voids: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_reconcile_voids_total",

@@ -87,6 +87,25 @@ func TestWanted(t *testing.T) {
 		}
 	})
 
+	t.Run("AVoidWaitsUntilALostLineIsRestored", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld()
+		w.lost = true
+		w.wanted = []orderstatus.Wanted{wanted(1, long.UnixMilli())}
+		w.start(t, nil)
+		w.until(t, "some looks", func() bool { return w.looks > 5 })
+		if locked(w, func() bool { return len(w.wanted) != 1 || len(w.sent) != 0 }) {
+			t.Errorf("wanted %v, sent %v; want it kept and nothing sent", w.wanted, w.sent)
+		}
+		w.mu.Lock()
+		w.lost = false
+		w.mu.Unlock()
+		w.until(t, "struck off", func() bool { return len(w.wanted) == 0 })
+		if n := locked(w, func() int { return len(w.sent) }); n != 1 {
+			t.Errorf("%d voids, want 1", n)
+		}
+	})
+
 	t.Run("AParkedOrderWaitsForItsOperator", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld()

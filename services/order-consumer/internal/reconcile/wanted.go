@@ -85,6 +85,7 @@ func (r *Reconciler) answer(ctx context.Context, wanted []orderstatus.Wanted) (o
 // void asks the judge to reject what nobody can account for. Behind everything that is in the log of its product, so that an order
 // which is there after all keeps its verdict. An order that is parked has an operator to wait for, one with
 // an intent a sweeper, and one whose user stands in the line its turn: the place may be the order's own, brought back by a rollback.
+// So does one whose line Redis has lost: its id cannot be closed there, and its user may come back with an old ticket before the void is judged.
 func (r *Reconciler) void(ctx context.Context, overdue []orderstatus.Wanted) error {
 	ids := make([]order.ID, len(overdue))
 	for i, w := range overdue {
@@ -107,7 +108,7 @@ func (r *Reconciler) void(ctx context.Context, overdue []orderstatus.Wanted) err
 		if err != nil {
 			return err
 		}
-		if found == waitingroom.ForsakeBound || found == waitingroom.ForsakeInLine {
+		if found != waitingroom.ForsakeDone { // bound, in the line, or a line that is restored first
 			r.metrics.wanted.WithLabelValues(string(found)).Inc()
 			continue
 		}

@@ -33,6 +33,7 @@ type world struct {
 	parked   map[order.ID]bool
 	bound    map[order.ID]bool
 	inLine   map[order.ID]bool
+	lost     bool // the slot has no settings
 	products []ledger.ProductRow
 	lines    map[product.ID]waitingroom.Line
 	wanted   []orderstatus.Wanted
@@ -148,6 +149,11 @@ func (w *world) Line(_ context.Context, p product.ID) (waitingroom.Line, error) 
 }
 
 func (w *world) Forsake(_ context.Context, _ product.ID, _ product.UserHash, id order.ID) (waitingroom.Forsaken, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost {
+		return waitingroom.ForsakeAbsent, nil
+	}
 	if w.bound[id] {
 		return waitingroom.ForsakeBound, nil
 	}
