@@ -13,26 +13,11 @@ import (
 	"hanjul/deploy/local/localtest"
 )
 
-// jars gives the folder of Apache Kafka's jars, or skips the test.
-func jars(t *testing.T) string {
-	t.Helper()
-	if !local.GivenByEnvironment().Jars {
-		localtest.Skip(t, "Apache Kafka from jars is tested where HANJUL_KAFKA=jars")
-	}
-	data, err := local.DataHome()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := local.FetchKafka(t.Context(), local.KafkaHome(data))
-	localtest.Need(t, err)
-	return dir
-}
-
 // TestKafkaClusterWritesWithOneNodeAway kills the leader of a topic, writes on, and has it back in step, three times over, so
 // that each node may lead.
 func TestKafkaClusterWritesWithOneNodeAway(t *testing.T) {
 	t.Parallel()
-	cluster, err := local.StartKafkaCluster(t.Context(), local.KafkaJarsOptions{Jars: jars(t), Log: t.Output()}, 3)
+	cluster, err := local.StartKafkaCluster(t.Context(), local.KafkaJarsOptions{Jars: localtest.Jars(t), Log: t.Output()}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

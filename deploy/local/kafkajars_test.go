@@ -1,25 +1,16 @@
 package local_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
 )
 
 func TestKafkaFromJarsKeepsCommitsOverKillAndRestart(t *testing.T) {
 	t.Parallel()
-	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: jars(t), Log: t.Output(), Persist: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	server := localtest.KafkaJars(t)
 	commit := func(at int64) {
 		admin := kadm.NewClient(kafkaClient(t, server.Addrs()))
 		var commits kadm.Offsets

@@ -135,6 +135,34 @@ func KafkaCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	return server.Cluster()
 }
 
+// Jars gives the folder of Apache Kafka's jars. Where HANJUL_KAFKA=jars does not
+// ask for them the test is skipped by Skip.
+func Jars(t testing.TB) string {
+	t.Helper()
+	if !local.GivenByEnvironment().Jars {
+		Skip(t, "needs Apache Kafka of its own, which is run where HANJUL_KAFKA=jars")
+	}
+	data, err := local.DataHome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jars, err := local.FetchKafka(t.Context(), local.KafkaHome(data))
+	Need(t, err)
+	return jars
+}
+
+// KafkaJars gives an Apache Kafka node of the test's own, which may be killed and
+// restarted. The test is skipped where Jars skips it.
+func KafkaJars(t testing.TB) *local.KafkaJars {
+	t.Helper()
+	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: Jars(t), Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, server) })
+	return server
+}
+
 // Topic gives a topic or group name that nobody else uses; it starts with prefix.
 func Topic(t testing.TB, prefix string) string {
 	t.Helper()
