@@ -15,9 +15,7 @@ import (
 // look at the topics counts its replicas.
 func TestKafkaClusterLosesItsLeader(t *testing.T) {
 	t.Parallel()
-	if !local.GivenByEnvironment().Jars {
-		localtest.Skip(t, "a Kafka cluster is run where HANJUL_KAFKA=jars")
-	}
+	localtest.Jars(t) // else skipped
 	env, settings := sale.Quick(true)
 	stack := startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: 2, KafkaNodes: 3, Env: env})
 	target, err := sale.Of(stack, false)

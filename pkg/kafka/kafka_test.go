@@ -87,6 +87,63 @@ func TestKafkaProduceKeyed(t *testing.T) {
 	}
 }
 
+// A broker answers in whole batches and cuts its answer at the bound, within a
+// batch: what is read begins and ends where it was asked to, without a gap.
+func TestKafkaReadsWithinBatches(t *testing.T) {
+	t.Parallel()
+
+	cfg, name := freshTopic(t, 1)
+
+	const count, together = 60, 10
+
+	p := idleProducer(t, ProducerConfig{Config: cfg, Partitions: map[string]int{name: 1}, BatchRecords: together})
+
+	var records []Record
+	for i := range count {
+		records = append(records, Record{Topic: name, Key: []byte("k"), Value: fmt.Append(nil, i)})
+	}
+
+	results := make(chan []Result, 1)
+
+	go func() { results <- p.Produce(patient(t), records) }()
+
+	eventually(t, "all wait", func() bool { return p.queued() == count })
+
+	stop := start(t, p)
+	accepted(t, <-results...)
+
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	var got []string
+
+	err := Read(patient(t), cfg, name, 0, 13, 27, func(m Message) error {
+		got = append(got, string(m.Value))
+
+		return nil
+	})
+	if err != nil || len(got) != 14 || got[0] != "13" || got[13] != "26" {
+		t.Errorf("read %v, error: %v", got, err)
+	}
+
+	client, next := newClient(t, cfg), int64(0)
+	for next < count {
+		fetched, err := client.Fetch(patient(t), FetchRequest{Topic: name, Offset: next, MaxBytes: 700})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, m := range fetched.Messages {
+			if m.Offset != next || string(m.Value) != fmt.Sprint(next) {
+				t.Fatalf("offset %d holds %s, want %d", m.Offset, m.Value, next)
+			}
+
+			next++
+		}
+	}
+}
+
 func TestKafkaTopics(t *testing.T) {
 	t.Parallel()
 

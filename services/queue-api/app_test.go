@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/config"
+	"hanjul/pkg/kafka"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/product"
@@ -43,6 +43,16 @@ func build(t *testing.T, changes ...string) *app {
 	return a
 }
 
+// orders makes a topic of three partitions on the shared broker and gives the settings that lead there.
+func orders(t *testing.T) (brokers, topic string) {
+	t.Helper()
+	cfg, name := kafka.Config{Brokers: localtest.Kafka(t)}, localtest.Topic(t, "orders")
+	if err := kafka.CreateTopics(t.Context(), cfg, []kafka.TopicSpec{{Name: name, Partitions: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	return "HANJUL_KAFKA_BROKERS=" + strings.Join(cfg.Brokers, ","), "HANJUL_TOPIC_ORDERS=" + name
+}
+
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -67,9 +77,9 @@ func get(t *testing.T, url string) (int, string) {
 func TestApp(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	brokers, topic := orders(t)
 	a := build(t, "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","), "HANJUL_KEY_PREFIX="+fixture.Prefix,
-		"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=3", "HANJUL_SWEEP_EVERY=10ms")
+		brokers, topic, "HANJUL_KAFKA_PARTITIONS=3", "HANJUL_SWEEP_EVERY=10ms")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
@@ -156,9 +166,9 @@ func TestAppWithoutStores(t *testing.T) {
 func TestAnotherPartitionCountIsRefused(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	brokers, topic := orders(t)
 	a := build(t, "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","),
-		"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=4")
+		brokers, topic, "HANJUL_KAFKA_PARTITIONS=4")
 	if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "partitions") {
 		t.Fatal(err)
 	}
@@ -168,13 +178,13 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 func TestFewerReplicasAreRefused(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(3, "orders"))
+	brokers, topic := orders(t)
 	for setting, want := range map[string]string{
 		"HANJUL_KAFKA_REPLICATION=2":                            "1 replicas, at least 2 are configured",
 		"HANJUL_KAFKA_REPLICATION=3\nHANJUL_KAFKA_MIN_INSYNC=3": "min.insync.replicas is 1, must be at least 3",
 	} {
 		a := build(t, append(strings.Split(setting, "\n"), "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","),
-			"HANJUL_KAFKA_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "HANJUL_KAFKA_PARTITIONS=3")...)
+			brokers, topic, "HANJUL_KAFKA_PARTITIONS=3")...)
 		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatal(setting, err)
 		}

@@ -2,7 +2,7 @@
 // buyers who misbehave, audits the books, ends every process, and says "audit: ok" or "audit: FAILED" as its last line.
 //
 // It is set by the environment: BUYERS (1000), STOCK (a tenth of them), SEED (drawn), RATE (50 a second), CHAOS=1 (kills one of each
-// binary and empties Redis once), DATA (.data/demo, where state and logs stay).
+// binary and empties Redis once), DATA (.data/demo, or .data/demo-jars where HANJUL_KAFKA=jars; state and logs stay there).
 package main
 
 import (
@@ -45,7 +45,7 @@ type options struct {
 	buyers, stock int
 	seed          uint64
 	rate          float64
-	chaos         bool
+	chaos, jars   bool
 	data          string
 }
 
@@ -62,13 +62,16 @@ func parse(getenv func(string) string) (options, error) {
 		}
 		return n
 	}
-	o := options{chaos: getenv("CHAOS") == "1", data: getenv("DATA")}
+	o := options{chaos: getenv("CHAOS") == "1", data: getenv("DATA"), jars: getenv("HANJUL_KAFKA") == "jars"}
 	o.buyers = number("BUYERS", 1000, 1, 100_000)
 	o.stock = number("STOCK", max(1, o.buyers/10), 0, 1_000_000)
 	o.rate = float64(number("RATE", 50, 1, 10_000))
 	o.seed = uint64(number("SEED", 1+rand.IntN(1<<30), 1, 1<<31-1))
 	if o.data == "" {
 		o.data = filepath.Join(".data", "demo")
+		if o.jars {
+			o.data += "-jars" // one broker's offsets mean nothing to the other
+		}
 	}
 	if o.chaos && getenv("HANJUL_REDIS_ADDRS") != "" {
 		faults = append(faults, errors.New("CHAOS=1 takes everything from Redis, and HANJUL_REDIS_ADDRS names one that is not the demo's own"))

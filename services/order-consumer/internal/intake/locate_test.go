@@ -16,7 +16,7 @@ func TestIntakeProgress(t *testing.T) {
 	judged := func(t *testing.T) *bundle {
 		t.Helper()
 
-		b, _ := faulty(t)
+		b := bench(t)
 		b.send(t, 10, 0, 1, 2)
 		m := b.start(t, (&journal{}).handle)
 		eventually(t, "everything is committed", func() bool { return b.allCommitted(t) })
@@ -132,7 +132,7 @@ func TestIntakeOutOfRange(t *testing.T) {
 	t.Run("AboveTheLogWaitsLoudly", func(t *testing.T) {
 		t.Parallel()
 
-		b, _ := faulty(t)
+		b := bench(t)
 		b.send(t, 10, 0, 1)
 		commit(t, b, 1, 1000)
 

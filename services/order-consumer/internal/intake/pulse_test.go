@@ -48,7 +48,7 @@ func TestPulse(t *testing.T) {
 func TestIntakeStuckWorkerLosesItsGeneration(t *testing.T) {
 	t.Parallel()
 
-	b, _ := faulty(t)
+	b := bench(t)
 	b.send(t, 3, 1)
 
 	var j journal
@@ -78,7 +78,7 @@ func TestIntakeStuckWorkerLosesItsGeneration(t *testing.T) {
 func TestIntakeAwayStoreIsNotStuck(t *testing.T) {
 	t.Parallel()
 
-	b, _ := faulty(t)
+	b := bench(t)
 	b.send(t, 3, 1)
 
 	var j journal
@@ -119,7 +119,7 @@ func TestIntakeAwayStoreIsNotStuck(t *testing.T) {
 func TestIntakeStuckForGood(t *testing.T) {
 	t.Parallel()
 
-	b, _ := faulty(t)
+	b := bench(t)
 	b.send(t, 3, 1)
 
 	release := make(chan struct{})

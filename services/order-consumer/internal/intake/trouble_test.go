@@ -16,7 +16,7 @@ import (
 func TestIntakeLostPartitionAbortsTheHandler(t *testing.T) {
 	t.Parallel()
 
-	b, _ := faulty(t)
+	b := bench(t)
 	b.send(t, 3, 1)
 
 	var (
@@ -53,7 +53,7 @@ func TestIntakeLostPartitionAbortsTheHandler(t *testing.T) {
 func TestIntakeErrorRedoesTheBatch(t *testing.T) {
 	t.Parallel()
 
-	b, _ := faulty(t)
+	b := bench(t)
 	b.send(t, 5, 0, 1, 2)
 
 	var (

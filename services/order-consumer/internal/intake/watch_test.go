@@ -32,7 +32,7 @@ func TestIntakeTopic(t *testing.T) {
 	t.Run("WrongCount", func(t *testing.T) {
 		t.Parallel()
 
-		b, _ := faulty(t)
+		b := bench(t)
 		m := b.start(t, nil, func(c *Config) { c.Partitions = 6 })
 
 		err := <-m.done
@@ -44,7 +44,7 @@ func TestIntakeTopic(t *testing.T) {
 	t.Run("GrowsMeanwhile", func(t *testing.T) {
 		t.Parallel()
 
-		b, _ := faulty(t)
+		b := bench(t)
 		m := b.start(t, (&journal{}).handle, func(c *Config) {
 			c.MetadataTTL, c.CheckEvery = 200*time.Millisecond, 20*time.Millisecond
 		})

@@ -76,7 +76,7 @@ func TestIntakeIsFair(t *testing.T) {
 		want      = 20_000/perBatch + 1
 	)
 
-	b, _ := faulty(t)
+	b := bench(t)
 	same := make([][]byte, 0, 2) // Two products of one partition.
 
 	for i := 0; len(same) < 2; i++ {

@@ -67,7 +67,7 @@ func TestRelayKeepsOrderUnderFaults(t *testing.T) {
 		want[id] = each
 		rows := make([]outboxtest.Row, each)
 		for i := range rows {
-			rows[i] = event(id, int64(i+1))
+			rows[i] = s.event(id, int64(i+1))
 		}
 		s.Insert(rows...)
 	}

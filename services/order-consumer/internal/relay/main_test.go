@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/kafka"
@@ -20,35 +19,42 @@ import (
 func TestMain(m *testing.M) { localtest.Main(m) }
 
 const (
-	orders      = "orders"
-	events      = "order-events"
-	deadLetters = "orders.dead-letters"
-	partitions  = 3
-	batchBytes  = 64 << 10 // of the producer: a larger row is refused
+	partitions = 3
+	batchBytes = 64 << 10 // of the producer: a larger row is refused
 )
 
-// stage is an outbox and a broker of the test's own.
+// stage is an outbox and topics of the test's own.
 type stage struct {
 	*outboxtest.Table
 	t        *testing.T
 	config   kafka.Config
 	producer *kafka.Producer
+
+	orders, events, deadLetters string
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(partitions, orders, events, deadLetters))
-	config := kafka.Config{Brokers: cluster.ListenAddrs(), ClientID: "relay-test"}
-	producer, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config:     config,
-		Partitions: map[string]int{orders: partitions, events: partitions, deadLetters: partitions},
-		BatchBytes: batchBytes,
-	})
+	config := kafka.Config{Brokers: localtest.Kafka(t), ClientID: "relay-test"}
+	s := &stage{
+		t: t, config: config,
+		orders: localtest.Topic(t, "orders"), events: localtest.Topic(t, "order-events"), deadLetters: localtest.Topic(t, "dead-letters"),
+	}
+	counts := map[string]int{s.orders: partitions, s.events: partitions, s.deadLetters: partitions}
+	var specs []kafka.TopicSpec
+	for name := range counts {
+		specs = append(specs, kafka.TopicSpec{Name: name, Partitions: partitions})
+	}
+	if err := kafka.CreateTopics(t.Context(), config, specs); err != nil {
+		t.Fatalf("topics: %v", err)
+	}
+	producer, err := kafka.NewProducer(kafka.ProducerConfig{Config: config, Partitions: counts, BatchBytes: batchBytes})
 	if err != nil {
 		t.Fatalf("producer: %v", err)
 	}
 	background(t, producer.Run)
-	return &stage{Table: outboxtest.New(t), t: t, config: config, producer: producer}
+	s.Table, s.producer = outboxtest.New(t), producer
+	return s
 }
 
 // background runs fn until the test ends, and waits for it.
@@ -163,12 +169,12 @@ func (o *one) value(t *testing.T, name string) float64 {
 	return sum
 }
 
-func event(p product.ID, seq int64) outboxtest.Row {
-	return outboxtest.Row{Product: p, Seq: seq, Topic: events, Payload: "{}"}
+func (s *stage) event(p product.ID, seq int64) outboxtest.Row {
+	return outboxtest.Row{Product: p, Seq: seq, Topic: s.events, Payload: "{}"}
 }
 
-func command(p product.ID, payload string) outboxtest.Row {
-	return outboxtest.Row{Product: p, Topic: orders, Payload: payload}
+func (s *stage) command(p product.ID, payload string) outboxtest.Row {
+	return outboxtest.Row{Product: p, Topic: s.orders, Payload: payload}
 }
 
 // header is one header's value.

@@ -24,12 +24,12 @@ func TestRelayPublish(t *testing.T) {
 	t.Run("EventsAreCloudEventsInOrder", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
-		ids := s.Insert(event("apple", 1), event("apple", 2))
+		ids := s.Insert(s.event("apple", 1), s.event("apple", 2))
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		s.Exec(`UPDATE outbox SET traceparent = $1, aggregateid = 'an-order' WHERE seq = 2`, parent)
 		s.start(quick(), s.producer)
 		s.untilPublished()
-		got := s.log(events)
+		got := s.log(s.events)
 		if len(got) != 2 {
 			t.Fatalf("%d records, want 2", len(got))
 		}
@@ -60,11 +60,11 @@ func TestRelayPublish(t *testing.T) {
 	t.Run("CommandsAndDeadLettersGoAsTheyAre", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
-		s.Insert(command("apple", "first"), outboxtest.Row{Product: "apple", Topic: deadLetters, Payload: "dead"}, command("apple", "second"))
+		s.Insert(s.command("apple", "first"), outboxtest.Row{Product: "apple", Topic: s.deadLetters, Payload: "dead"}, s.command("apple", "second"))
 		s.start(quick(), s.producer)
 		s.untilPublished()
 		var got []string
-		for _, m := range append(s.log(orders), s.log(deadLetters)...) {
+		for _, m := range append(s.log(s.orders), s.log(s.deadLetters)...) {
 			got = append(got, string(m.Value))
 			if want := []kafka.Header{{Key: "content-type", Value: []byte("application/json")}}; !cmp.Equal(want, m.Headers) {
 				t.Errorf("headers %v, want only the content type", m.Headers)
@@ -82,15 +82,15 @@ func TestRelayPublish(t *testing.T) {
 		if err != nil {
 			t.Fatalf("begin: %v", err)
 		}
-		s.InsertWith(late, command("apple", "late"))
-		s.Insert(command("apple", "early"))
+		s.InsertWith(late, s.command("apple", "late"))
+		s.Insert(s.command("apple", "early"))
 		s.start(quick(), s.producer)
 		s.untilPublished()
 		if err := late.Commit(t.Context()); err != nil {
 			t.Fatalf("commit: %v", err)
 		}
 		s.untilPublished()
-		if got := s.log(orders); len(got) != 2 || string(got[0].Value) != "early" || string(got[1].Value) != "late" {
+		if got := s.log(s.orders); len(got) != 2 || string(got[0].Value) != "early" || string(got[1].Value) != "late" {
 			t.Errorf("records %v, want early and late", got)
 		}
 	})
@@ -102,7 +102,7 @@ func TestRelayPublish(t *testing.T) {
 		config.Idle, config.StandBy = time.Hour, time.Hour
 		r := s.start(config, s.producer)
 		s.until("owned", func() bool { return r.value(t, "hanjul_relay_shards") == 8 })
-		s.Insert(event("apple", 1))
+		s.Insert(s.event("apple", 1))
 		s.until("published", func() bool {
 			r.Hint() // Again and again: the first pass may have begun before the row was there.
 			return s.Unpublished() == 0
@@ -113,7 +113,7 @@ func TestRelayPublish(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		s.Insert(event("apple", 2))
+		s.Insert(s.event("apple", 2))
 		r = s.start(quick(), s.producer)
 		s.untilPublished()
 		s.until("counted", func() bool { return r.value(t, "hanjul_relay_found_by_poll_total") == 1 })
@@ -127,7 +127,7 @@ func TestRelayPublish(t *testing.T) {
 		r := s.start(config, s.producer)
 		s.until("owned", func() bool { return r.value(t, "hanjul_relay_shards") == 8 })
 		for seq := range int64(100) {
-			s.Insert(event("apple", seq+1))
+			s.Insert(s.event("apple", seq+1))
 		}
 		if err := r.stop(); err != nil {
 			t.Errorf("stop: %v", err)
@@ -142,17 +142,17 @@ func TestRelayPublish(t *testing.T) {
 func TestRelayHoldsOnlyTheLaneThatFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	large := event("apple", 1)
+	large := s.event("apple", 1)
 	large.Payload = strings.Repeat("x", batchBytes)
-	s.Insert(large, event("apple", 2), command("apple", "adjust"), event("pear", 1), event("pear", 2))
+	s.Insert(large, s.event("apple", 2), s.command("apple", "adjust"), s.event("pear", 1), s.event("pear", 2))
 	r := s.start(quick(), s.producer)
 	s.until("the others published", func() bool { return s.Unpublished() == 2 })
 	s.until("counted", func() bool {
 		return r.value(t, "hanjul_relay_stuck_lanes") == 1 && r.value(t, "hanjul_relay_failures_total") > 1
 	})
-	s.Insert(event("pear", 3), command("apple", "another"))
+	s.Insert(s.event("pear", 3), s.command("apple", "another"))
 	s.until("the others go on", func() bool { return s.Unpublished() == 2 })
-	for _, m := range s.log(events) {
+	for _, m := range s.log(s.events) {
 		if string(m.Key) == "apple" {
 			t.Errorf("seq %s of the held product is in the log", header(m, order.HeaderSequence))
 		}
@@ -190,10 +190,10 @@ func TestRelayGoesOnWithoutAPartitionThatDoesNotAnswer(t *testing.T) {
 	config.Batch = 4
 	r := s.start(config, stall)
 	for seq := range int64(10) {
-		s.Insert(event("apple", seq+1), event("fig", seq+1), event("pear", seq+1))
+		s.Insert(s.event("apple", seq+1), s.event("fig", seq+1), s.event("pear", seq+1))
 	}
 	s.until("the others published", func() bool { return s.Unpublished() == 20 })
-	s.Insert(event("pear", 11))
+	s.Insert(s.event("pear", 11))
 	s.until("and again", func() bool { return s.Unpublished() == 20 })
 	close(open)
 	s.untilPublished()
@@ -202,7 +202,7 @@ func TestRelayGoesOnWithoutAPartitionThatDoesNotAnswer(t *testing.T) {
 	}
 
 	// One that never answers is left behind at the end, after the grace.
-	s.Insert(event("kiwi", 1), event("pear", 12))
+	s.Insert(s.event("kiwi", 1), s.event("pear", 12))
 	s.until("the other published", func() bool { return s.Unpublished() == 1 })
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
@@ -216,7 +216,7 @@ func TestRelayGoesOnWithoutAPartitionThatDoesNotAnswer(t *testing.T) {
 func (s *stage) inOrder(want map[product.ID]int64) (repeats int) {
 	s.t.Helper()
 	last, ids := make(map[product.ID]int64), make(map[string]string)
-	for _, m := range s.log(events) {
+	for _, m := range s.log(s.events) {
 		p := product.ID(m.Key)
 		seq, err := strconv.ParseInt(header(m, order.HeaderSequence), 10, 64)
 		if err != nil {
@@ -249,7 +249,8 @@ func TestRelayCrash(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.Insert(event("apple", 1), event("apple", 2), event("pear", 1))
+			// One product's, which leave together: what else is on its way at the moment of the crash may be repeated or not.
+			s.Insert(s.event("apple", 1), s.event("apple", 2))
 			config := quick()
 			config.Hook = func(at string) error {
 				if at == step {
@@ -261,10 +262,10 @@ func TestRelayCrash(t *testing.T) {
 				t.Fatalf("run = %v, want the crash", err)
 			}
 			s.start(quick(), s.producer)
-			s.Insert(event("apple", 3))
+			s.Insert(s.event("apple", 3), s.event("pear", 1))
 			s.untilPublished()
 			repeats := s.inOrder(map[product.ID]int64{"apple": 3, "pear": 1})
-			if want := map[string]int{"claimed": 0, "produced": 3, "marked": 0}[step]; repeats != want {
+			if want := map[string]int{"claimed": 0, "produced": 2, "marked": 0}[step]; repeats != want {
 				t.Errorf("%d repeats, want %d", repeats, want)
 			}
 		})
@@ -290,7 +291,7 @@ func TestRelayOwnership(t *testing.T) {
 		}
 		for seq := range int64(20) {
 			s.until("all shards owned", func() bool { return owned() == 8 })
-			s.Insert(event("apple", seq+1))
+			s.Insert(s.event("apple", seq+1))
 			if seq%4 == 0 {
 				s.Count(ownersSession)
 			}
@@ -300,7 +301,7 @@ func TestRelayOwnership(t *testing.T) {
 		if err := relays[0].stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		s.Insert(event("apple", 21))
+		s.Insert(s.event("apple", 21))
 		s.untilPublished()
 		s.until("owned by the other", func() bool { return relays[1].value(t, "hanjul_relay_shards") == 8 })
 	})
@@ -308,7 +309,7 @@ func TestRelayOwnership(t *testing.T) {
 	t.Run("AnOwnerThatWasReplacedWhilePausedMarksNothing", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t)
-		s.Insert(event("apple", 1), event("apple", 2), command("apple", "c"))
+		s.Insert(s.event("apple", 1), s.event("apple", 2), s.command("apple", "c"))
 		paused, resume := make(chan struct{}), make(chan struct{})
 		config := quick()
 		config.StandBy = time.Hour // Once replaced it stays away.

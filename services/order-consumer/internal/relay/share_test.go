@@ -25,7 +25,7 @@ func TestRelaySharesTheOutbox(t *testing.T) {
 	insert := func(from, to int64) {
 		for seq := from; seq <= to; seq++ {
 			for _, p := range products {
-				s.Insert(event(p, seq))
+				s.Insert(s.event(p, seq))
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func TestRelaySharesTheOutbox(t *testing.T) {
 func TestRelayOff(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.Insert(event("apple", 1))
+	s.Insert(s.event("apple", 1))
 	config := quick()
 	config.Off = true
 	off := s.start(config, s.producer)

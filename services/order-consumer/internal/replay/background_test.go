@@ -34,7 +34,7 @@ func (s *stage) ask(request string, w outbox.Wanted, topic string, rate int) out
 func (s *stage) background(change func(*BackgroundConfig)) (stop func(), done <-chan error) {
 	s.t.Helper()
 	c := BackgroundConfig{
-		Most: 2, Rate: 100_000, Topics: []string{live, other}, Look: 20 * time.Millisecond, Again: 20 * time.Millisecond,
+		Most: 2, Rate: 100_000, Topics: []string{s.live, s.other}, Look: 20 * time.Millisecond, Again: 20 * time.Millisecond,
 		Connect: func(context.Context, string) (relay.Producer, func(), error) { return s.producer, func() {}, nil },
 	}
 	if change != nil {
@@ -87,7 +87,7 @@ func TestBackgroundSharesReplays(t *testing.T) {
 	want := map[string][]string{}
 	var ids []string
 	for i := range 5 {
-		r := s.ask(fmt.Sprint("r", i), outbox.Wanted{FromSeq: int64(i + 1)}, other, 100)
+		r := s.ask(fmt.Sprint("r", i), outbox.Wanted{FromSeq: int64(i + 1)}, s.other, 100)
 		want[r.ID] = numbers(i+1, 20)
 		ids = append(ids, r.ID)
 	}
@@ -99,7 +99,7 @@ func TestBackgroundSharesReplays(t *testing.T) {
 		}
 	}
 	got := map[string][]string{}
-	s.read(other, func(headers map[string]string) {
+	s.read(s.other, func(headers map[string]string) {
 		id := headers[order.HeaderReplayID]
 		got[id] = append(got[id], headers[order.HeaderSequence])
 		if headers[order.HeaderReplayAttempt] != "1" {
@@ -109,7 +109,7 @@ func TestBackgroundSharesReplays(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if seqs, _, _ := s.log(live); len(seqs) != 0 {
+	if seqs, _, _ := s.log(s.live); len(seqs) != 0 {
 		t.Errorf("live topic: %v", seqs)
 	}
 }
@@ -119,7 +119,7 @@ func TestBackgroundSharesReplays(t *testing.T) {
 func TestBackgroundCrash(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	r := s.ask("r1", outbox.Wanted{}, other, 50) // Five to a batch.
+	r := s.ask("r1", outbox.Wanted{}, s.other, 50) // Five to a batch.
 	var batches atomic.Int32
 	_, ended := s.background(func(c *BackgroundConfig) {
 		c.Hook = func(string) error {
@@ -139,7 +139,7 @@ func TestBackgroundCrash(t *testing.T) {
 	if r := s.until(r.ID, is(outbox.StateDone)); r.Attempt != 2 || r.Sent != 20 {
 		t.Errorf("ended as %+v", r)
 	}
-	seqs, ids, attempts := s.log(other)
+	seqs, ids, attempts := s.log(s.other)
 	if diff := cmp.Diff(append(numbers(1, 10), numbers(6, 20)...), seqs); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -152,7 +152,7 @@ func TestBackgroundCrash(t *testing.T) {
 func TestBackgroundStops(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	r := s.ask("r1", outbox.Wanted{}, other, 50)
+	r := s.ask("r1", outbox.Wanted{}, s.other, 50)
 	sent := make(chan struct{}, 20)
 	stop, ended := s.background(func(c *BackgroundConfig) {
 		c.Hook = func(string) error { sent <- struct{}{}; return nil }
@@ -167,7 +167,7 @@ func TestBackgroundStops(t *testing.T) {
 	}
 	s.background(nil)
 	s.until(r.ID, is(outbox.StateDone))
-	seqs, _, _ := s.log(other)
+	seqs, _, _ := s.log(s.other)
 	if diff := cmp.Diff(numbers(1, 20), seqs); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -177,16 +177,16 @@ func TestBackgroundStops(t *testing.T) {
 func TestBackgroundCancel(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	r := s.ask("r1", outbox.Wanted{}, other, 1) // One to a batch, one batch a second.
+	r := s.ask("r1", outbox.Wanted{}, s.other, 1) // One to a batch, one batch a second.
 	s.background(func(c *BackgroundConfig) { c.Most = 1 })
 	s.until(r.ID, func(r outbox.Replay) bool { return r.Sent > 0 })
-	next := s.ask("r2", outbox.Wanted{FromSeq: 20}, live, 50)
+	next := s.ask("r2", outbox.Wanted{FromSeq: 20}, s.live, 50)
 	if _, err := s.box.CancelReplay(t.Context(), outbox.Action{RequestID: "c1", Operator: "ann", Product: "apple"}, r.ID); err != nil {
 		t.Fatalf("cancel: %v", err)
 	}
 	s.until(next.ID, is(outbox.StateDone))
 	r = s.until(r.ID, is(outbox.StateCancelled))
-	if seqs, _, _ := s.log(other); len(seqs) != int(r.Sent) || r.Sent == 20 {
+	if seqs, _, _ := s.log(s.other); len(seqs) != int(r.Sent) || r.Sent == 20 {
 		t.Errorf("sent %v, noted %d", seqs, r.Sent)
 	}
 }
@@ -200,9 +200,9 @@ func TestBackgroundTrouble(t *testing.T) {
 		err   error
 	}{
 		"not of the list":  {"orders", nil},
-		"no such topic":    {other, kafka.ErrNoTopic},
-		"another layout":   {other, kafka.ErrLayout},
-		"a record refused": {other, nil},
+		"no such topic":    {s.other, kafka.ErrNoTopic},
+		"another layout":   {s.other, kafka.ErrLayout},
+		"a record refused": {s.other, nil},
 	} {
 		r := s.ask(name, outbox.Wanted{}, c.topic, 50)
 		stop, ended := s.background(func(b *BackgroundConfig) {
@@ -216,7 +216,7 @@ func TestBackgroundTrouble(t *testing.T) {
 			t.Errorf("%s: ended with %v", name, err)
 		}
 	}
-	r := s.ask("r1", outbox.Wanted{}, other, 50)
+	r := s.ask("r1", outbox.Wanted{}, s.other, 50)
 	var tries atomic.Int32
 	s.background(func(b *BackgroundConfig) {
 		b.Connect = func(context.Context, string) (relay.Producer, func(), error) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/kafka"
@@ -21,12 +20,7 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m) }
 
-const (
-	live  = "order-events"
-	other = "order-events.rebuild"
-)
-
-// stage is an outbox with twenty published events of one product, and a broker.
+// stage is an outbox with twenty published events of one product, and two topics of the test's own.
 type stage struct {
 	*outboxtest.Table
 	t        *testing.T
@@ -34,18 +28,25 @@ type stage struct {
 	config   kafka.Config
 	producer *kafka.Producer
 	ids      []string
+
+	live, other string
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	cluster := localtest.KafkaCluster(t, kfake.SeedTopics(1, live, other))
-	s := &stage{Table: outboxtest.New(t), t: t, config: kafka.Config{Brokers: cluster.ListenAddrs(), ClientID: "replay-test"}}
-	var err error
+	s := &stage{
+		Table: outboxtest.New(t), t: t, config: kafka.Config{Brokers: localtest.Kafka(t), ClientID: "replay-test"},
+		live: localtest.Topic(t, "order-events"), other: localtest.Topic(t, "order-events.rebuild"),
+	}
+	err := kafka.CreateTopics(t.Context(), s.config, []kafka.TopicSpec{{Name: s.live, Partitions: 1}, {Name: s.other, Partitions: 1}})
+	if err != nil {
+		t.Fatalf("topics: %v", err)
+	}
 	if s.box, err = outbox.Open(t.Context(), s.URL); err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(s.box.Close)
-	s.producer, err = kafka.NewProducer(kafka.ProducerConfig{Config: s.config, Partitions: map[string]int{live: 1, other: 1}})
+	s.producer, err = kafka.NewProducer(kafka.ProducerConfig{Config: s.config, Partitions: map[string]int{s.live: 1, s.other: 1}})
 	if err != nil {
 		t.Fatalf("producer: %v", err)
 	}
@@ -60,7 +61,7 @@ func newStage(t *testing.T) *stage {
 	})
 	var rows []outboxtest.Row
 	for seq := range int64(20) {
-		rows = append(rows, outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: live, Payload: fmt.Sprintf(`{"seq":%d}`, seq+1)})
+		rows = append(rows, outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: s.live, Payload: fmt.Sprintf(`{"seq":%d}`, seq+1)})
 	}
 	s.ids = s.Insert(rows...)
 	s.Publish("apple", 20)
@@ -71,7 +72,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) command(o Options, answer string) (Command, *strings.Builder) {
 	o.Product = "apple"
 	if o.Topic == "" {
-		o.Topic = other
+		o.Topic = s.other
 	}
 	if o.Rate == 0 {
 		o.Rate = 100_000
@@ -79,7 +80,7 @@ func (s *stage) command(o Options, answer string) (Command, *strings.Builder) {
 	o.Operator = "ann"
 	var out strings.Builder
 	connect := func(context.Context, string) (relay.Producer, func(), error) { return s.producer, func() {}, nil }
-	return Command{Options: o, Live: live, Box: s.box, Connect: connect, In: strings.NewReader(answer), Out: &out, Ask: io.Discard}, &out
+	return Command{Options: o, Live: s.live, Box: s.box, Connect: connect, In: strings.NewReader(answer), Out: &out, Ask: io.Discard}, &out
 }
 
 // log is what a topic holds: seq, id, replay and attempt of each record.
@@ -129,7 +130,7 @@ func TestCommand(t *testing.T) {
 	}
 	// The live topic asks; another one does not.
 	for _, answer := range []string{"", "pear\n"} {
-		c, _ = s.command(Options{Topic: live}, answer)
+		c, _ = s.command(Options{Topic: s.live}, answer)
 		if err := c.Run(t.Context()); !errors.Is(err, ErrUsage) {
 			t.Errorf("answer %q: %v, want ErrUsage", answer, err)
 		}
@@ -142,7 +143,7 @@ func TestCommand(t *testing.T) {
 		t.Fatalf("%d replays began", n)
 	}
 
-	c, _ = s.command(Options{Topic: live, Wanted: outbox.Wanted{FromSeq: 5, ToSeq: 7}}, "apple\n")
+	c, _ = s.command(Options{Topic: s.live, Wanted: outbox.Wanted{FromSeq: 5, ToSeq: 7}}, "apple\n")
 	if err := c.Run(t.Context()); err != nil {
 		t.Errorf("confirmed: %v", err)
 	}
@@ -150,11 +151,11 @@ func TestCommand(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil || !strings.Contains(out.String(), `"state":"done"`) {
 		t.Errorf("other topic: %v, %q", err, out)
 	}
-	seqs, ids, attempts := s.log(live)
+	seqs, ids, attempts := s.log(s.live)
 	if diff := cmp.Diff([][]string{numbers(5, 7), s.ids[4:7], {"1", "1", "1"}}, [][]string{seqs, ids, attempts}); diff != "" {
 		t.Errorf("live topic (-want +got):\n%s", diff)
 	}
-	seqs, ids, _ = s.log(other)
+	seqs, ids, _ = s.log(s.other)
 	if diff := cmp.Diff([][]string{numbers(1, 20), s.ids}, [][]string{seqs, ids}); diff != "" {
 		t.Errorf("other topic (-want +got):\n%s", diff)
 	}
@@ -193,7 +194,7 @@ func TestCommandStopsAndResumes(t *testing.T) {
 		t.Fatalf("unfinished %+v, %v", unfinished, err)
 	}
 	for name, o := range map[string]Options{
-		"another product": {Resume: unfinished[0].ID, Wanted: outbox.Wanted{Product: "pear"}}, "another topic": {Resume: unfinished[0].ID, Topic: live},
+		"another product": {Resume: unfinished[0].ID, Wanted: outbox.Wanted{Product: "pear"}}, "another topic": {Resume: unfinished[0].ID, Topic: s.live},
 		"unknown": {Resume: "none"},
 	} {
 		c, _ := s.command(o, "apple\n")
@@ -215,7 +216,7 @@ func TestCommandStopsAndResumes(t *testing.T) {
 	if err := resume(); err != nil {
 		t.Fatalf("resume: %v", err)
 	}
-	seqs, ids, attempts := s.log(other)
+	seqs, ids, attempts := s.log(s.other)
 	if diff := cmp.Diff([][]string{numbers(1, 20), s.ids}, [][]string{seqs, ids}); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -235,7 +236,7 @@ func TestRunnerCrash(t *testing.T) {
 	if err != nil {
 		t.Fatalf("plan: %v", err)
 	}
-	plan.Topic, plan.Rate, plan.Operator = other, 50, "ann"
+	plan.Topic, plan.Rate, plan.Operator = s.other, 50, "ann"
 	replayer, err := s.box.StartReplay(t.Context(), plan)
 	if err != nil {
 		t.Fatalf("start: %v", err)
@@ -257,7 +258,7 @@ func TestRunnerCrash(t *testing.T) {
 	if err != nil {
 		t.Fatalf("resume: %v", err)
 	}
-	seqs, _, _ := s.log(other)
+	seqs, _, _ := s.log(s.other)
 	if diff := cmp.Diff(append(numbers(1, 10), numbers(6, 20)...), seqs); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -278,7 +279,7 @@ func TestTwoReplaysAtOnce(t *testing.T) {
 		}
 	}
 	seqs := map[string][]string{} // by replay
-	s.read(other, func(headers map[string]string) {
+	s.read(s.other, func(headers map[string]string) {
 		id := headers[order.HeaderReplayID]
 		seqs[id] = append(seqs[id], headers[order.HeaderSequence])
 	})

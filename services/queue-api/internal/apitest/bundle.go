@@ -34,9 +34,6 @@ import (
 	"hanjul/services/queue-api/internal/submit"
 )
 
-// Topic takes the orders of every bundle; each has a broker of its own.
-const Topic = "orders"
-
 const partitions = 3
 
 // patience bounds what a test waits for; nothing asserts a time.
@@ -54,6 +51,7 @@ type Options struct {
 	Timeout  time.Duration           // wait for Redis; 0 for 5 s
 	Streams  streams.Config          // bounds of the streams
 	Surface  func(*httpapi.Config)   // changes the surface's settings
+	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
 }
 
 // Bundle is one product and the surface in front of it.
@@ -73,8 +71,9 @@ type Bundle struct {
 	Producer *kafka.Producer
 	Handler  http.Handler
 	Registry *prometheus.Registry
-	Kafka    *kfake.Cluster
+	Kafka    *kfake.Cluster // nil unless faults were asked for
 	Brokers  kafka.Config
+	Topic    string // takes the orders
 
 	admitter *waitingroom.Admitter
 	seq      int64
@@ -114,7 +113,7 @@ func prepare(t testing.TB, o Options) *Bundle {
 
 	b := &Bundle{
 		Product: "shoe", Redis: rdb, Names: product.Keyspace{Prefix: prefix}, Keys: Keys(t),
-		Kafka:    localtest.KafkaCluster(t, kfake.SeedTopics(partitions, Topic)),
+		Topic:    localtest.Topic(t, "orders"),
 		OpenedUS: time.Now().Add(-time.Minute).UnixMicro(),
 		Settings: product.DefaultSettings(),
 	}
@@ -122,10 +121,17 @@ func prepare(t testing.TB, o Options) *Bundle {
 	if o.Settings != nil {
 		o.Settings(&b.Settings)
 	}
-	b.Brokers = kafka.Config{Brokers: b.Kafka.ListenAddrs(), ClientID: "test"}
+	b.Brokers = kafka.Config{ClientID: "test"}
+	if o.Faulty {
+		b.Kafka = localtest.KafkaCluster(t)
+		b.Brokers.Brokers = b.Kafka.ListenAddrs()
+	} else {
+		b.Brokers.Brokers = localtest.Kafka(t)
+	}
+	check(t, kafka.CreateTopics(t.Context(), b.Brokers, []kafka.TopicSpec{{Name: b.Topic, Partitions: partitions}}))
 	b.Room, b.Statuses = waitingroom.New(rdb, b.Names), orderstatus.New(rdb, b.Names, orderstatus.Config{})
 	b.Stock, b.admitter = stock.New(rdb, b.Names), waitingroom.NewAdmitter(once, b.Names)
-	b.Producer = producer(t, b.Brokers, o.Queue)
+	b.Producer = producer(t, b.Brokers, b.Topic, o.Queue)
 
 	registry := prometheus.NewRegistry()
 	submits, err := submit.NewMetrics(registry)
@@ -137,7 +143,7 @@ func prepare(t testing.TB, o Options) *Bundle {
 		o.Send = patience
 	}
 	b.Submits = submit.New(b.Room, b.Statuses, b.Producer, logger, submits, submit.Config{
-		Topic: Topic, SendTimeout: o.Send, StoreTimeout: patience, Fault: o.Fault,
+		Topic: b.Topic, SendTimeout: o.Send, StoreTimeout: patience, Fault: o.Fault,
 	})
 	b.Sweeper = submit.NewSweeper(b.Submits, b.Keys.Users, 10*time.Millisecond)
 	opened, err := streams.NewMetrics(registry)
@@ -153,10 +159,10 @@ func prepare(t testing.TB, o Options) *Bundle {
 }
 
 // producer gives a running producer that is stopped when the test ends.
-func producer(t testing.TB, brokers kafka.Config, queue int) *kafka.Producer {
+func producer(t testing.TB, brokers kafka.Config, topic string, queue int) *kafka.Producer {
 	t.Helper()
 	p, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config: brokers, Partitions: map[string]int{Topic: partitions}, QueueRecords: queue, RetryFor: patience, DrainFor: time.Millisecond,
+		Config: brokers, Partitions: map[string]int{topic: partitions}, QueueRecords: queue, RetryFor: patience, DrainFor: time.Millisecond,
 	})
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -245,11 +251,11 @@ func (b *Bundle) Log(t testing.TB) []order.Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	first, end, err := kafka.Offsets(ctx, b.Brokers, Topic)
+	first, end, err := kafka.Offsets(ctx, b.Brokers, b.Topic)
 	check(t, err)
 	var commands []order.Command
 	for p := range end {
-		check(t, kafka.Read(ctx, b.Brokers, Topic, p, first[p], end[p], func(m kafka.Message) error {
+		check(t, kafka.Read(ctx, b.Brokers, b.Topic, p, first[p], end[p], func(m kafka.Message) error {
 			c, err := order.DecodeCommand(m.Value)
 			if err == nil && string(m.Key) != string(c.Product) {
 				t.Errorf("the key is %q, the product %q", m.Key, c.Product)
@@ -264,7 +270,7 @@ func (b *Bundle) Log(t testing.TB) []order.Command {
 // Messages is the number of records in Kafka.
 func (b *Bundle) Messages(t testing.TB) int64 {
 	t.Helper()
-	_, end, err := kafka.Offsets(t.Context(), b.Brokers, Topic)
+	_, end, err := kafka.Offsets(t.Context(), b.Brokers, b.Topic)
 	check(t, err)
 	var sum int64
 	for _, offset := range end {
@@ -285,7 +291,7 @@ func (b *Bundle) Due(t testing.TB) {
 }
 
 // Stall makes requests to append to Kafka wait; the function returned lets them go, and they are appended then. reached
-// tells each that waits.
+// tells each that waits. The bundle must be a faulty one.
 func (b *Bundle) Stall(t testing.TB) (reached <-chan struct{}, release func()) {
 	t.Helper()
 	waiting, open := make(chan struct{}, 1000), make(chan struct{})

@@ -12,7 +12,7 @@ import (
 // TestOutcomeUnknown cuts the way to Kafka's answer: the order is in the log later, and nobody was told that it failed (I12).
 func TestOutcomeUnknown(t *testing.T) {
 	t.Parallel()
-	b := apitest.New(t, apitest.Options{Send: 50 * time.Millisecond})
+	b := apitest.New(t, apitest.Options{Send: 50 * time.Millisecond, Faulty: true})
 	p := b.Admitted(t, "a")
 	id := p.OrderID(t)
 	_, release := b.Stall(t)
@@ -35,7 +35,7 @@ func TestOutcomeUnknown(t *testing.T) {
 // TestOverload says busy before the pass becomes an order (F2).
 func TestOverload(t *testing.T) {
 	t.Parallel()
-	b := apitest.New(t, apitest.Options{Queue: 1})
+	b := apitest.New(t, apitest.Options{Queue: 1, Faulty: true})
 	first, second := b.Admitted(t, "a"), b.Admitted(t, "b")
 	reached, release := b.Stall(t)
 	done := make(chan apitest.Answer, 1)

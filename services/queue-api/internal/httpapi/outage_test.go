@@ -59,7 +59,7 @@ func each(t *testing.T, people []*apitest.Person) map[string]int {
 // and nothing grows with the number of those who try (K10). It runs alone, since it looks at the memory of the process.
 func TestStalledBroker(t *testing.T) {
 	const people, queue = 400, 8
-	b := apitest.New(t, apitest.Options{Queue: queue, Stock: people})
+	b := apitest.New(t, apitest.Options{Queue: queue, Stock: people, Faulty: true})
 	all := admitted(t, b, people)
 	reached, release := b.Stall(t)
 	// Twice as many order as the queue holds. Whoever finds it full is told at once; when as many were told, the others wait in it.
@@ -106,9 +106,9 @@ func TestStalledBroker(t *testing.T) {
 // TestTooFewReplicas: a leader that may not append alone never has an order accepted, and the order is not lost either (K5).
 func TestTooFewReplicas(t *testing.T) {
 	t.Parallel()
-	b := apitest.New(t, apitest.Options{Send: 100 * time.Millisecond})
+	b := apitest.New(t, apitest.Options{Send: 100 * time.Millisecond, Faulty: true})
 	p := b.Admitted(t, "a")
-	fault := b.Kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: apitest.Topic, Count: -1, Err: kerr.NotEnoughReplicas})
+	fault := b.Kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: b.Topic, Count: -1, Err: kerr.NotEnoughReplicas})
 	a := p.Order(t, 1, "")
 	wantProblem(t, a, http.StatusServiceUnavailable, "outcome-unknown")
 	wantLinked(t, a, p.OrderID(t))
@@ -122,10 +122,10 @@ func TestTooFewReplicas(t *testing.T) {
 func TestLeadersMoveUnderOrders(t *testing.T) {
 	t.Parallel()
 	const people = 200
-	b := apitest.New(t, apitest.Options{Stock: people})
+	b := apitest.New(t, apitest.Options{Stock: people, Faulty: true})
 	all := admitted(t, b, people)
 	for _, err := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.LeaderNotAvailable, kerr.UnknownTopicOrPartition} {
-		b.Kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: apitest.Topic, Count: 2, Err: err})
+		b.Kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: b.Topic, Count: 2, Err: err})
 	}
 	if diff := cmp.Diff(map[string]int{"202 ": people}, each(t, all)); diff != "" {
 		t.Fatal(diff)
@@ -144,7 +144,7 @@ func TestLeadersMoveUnderOrders(t *testing.T) {
 func TestCallersWhoGiveUp(t *testing.T) {
 	t.Parallel()
 	const people = 64
-	b := apitest.New(t, apitest.Options{Stock: people, Send: 300 * time.Millisecond})
+	b := apitest.New(t, apitest.Options{Stock: people, Send: 300 * time.Millisecond, Faulty: true})
 	all := admitted(t, b, people)
 	_, release := b.Stall(t)
 	for range 2 {
