@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -25,8 +26,9 @@ const (
 
 // books are the bookkeeper's tables. Safe for concurrent use, by several processes too: the product's row is the lock.
 type books struct {
-	pool *pgxpool.Pool
-	log  *slog.Logger
+	pool      *pgxpool.Pool
+	log       *slog.Logger
+	payWithin time.Duration // 0: nothing is billed
 }
 
 // prepare makes the tables where they are not there. Safe to repeat and to run beside another.
@@ -50,7 +52,7 @@ func (b *books) enter(ctx context.Context, product string, events []event) error
 		if _, err := tx.Exec(ctx, `INSERT INTO bookkeeper.products (product) VALUES ($1) ON CONFLICT DO NOTHING`, product); err != nil {
 			return err
 		}
-		p := &page{tx: tx, product: product}
+		p := &page{tx: tx, product: product, payWithin: b.payWithin}
 		// Whoever else reads this product, after a rebalance say, waits here and then sees what we entered.
 		row := tx.QueryRow(ctx, `SELECT seq, total, sold FROM bookkeeper.products WHERE product = $1 FOR UPDATE`, product)
 		if err := row.Scan(&p.seq, &p.total, &p.sold); err != nil {
@@ -79,8 +81,9 @@ func (b *books) enter(ctx context.Context, product string, events []event) error
 
 // page is one product's books within a transaction.
 type page struct {
-	tx      pgx.Tx
-	product string
+	tx        pgx.Tx
+	product   string
+	payWithin time.Duration
 
 	seq, total, sold int64
 	gaps             []gap
@@ -135,8 +138,8 @@ func (p *page) apply(ctx context.Context, e event) error {
 	var err error
 	switch e.Type {
 	case confirmed:
-		err = p.judge(ctx, e, "confirmed")
 		p.sold += units(e)
+		err = p.judge(ctx, e, "confirmed")
 	case rejected:
 		err = p.judge(ctx, e, "rejected")
 	case cancelled:
@@ -144,6 +147,9 @@ func (p *page) apply(ctx context.Context, e event) error {
 	case adjusted:
 		p.total += e.Delta
 	default: // A type of a later release changes nothing here, but its number counts.
+	}
+	if err == nil && p.payWithin > 0 {
+		err = p.owe(ctx, e)
 	}
 	if err != nil {
 		return err

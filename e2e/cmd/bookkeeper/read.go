@@ -22,12 +22,17 @@ const (
 func newReader(o options, log *slog.Logger) *kafka.Reader {
 	return kafka.NewReader(kafka.ReaderConfig{
 		Brokers: o.brokers, GroupID: o.group, Topic: o.topic,
-		StartOffset:       kafka.FirstOffset, // from the last, what is written before the first commit would be passed over
-		CommitInterval:    0,                 // a commit is a call that may fail, not a promise
+		StartOffset:    kafka.FirstOffset, // from the last, what is written before the first commit would be passed over
+		CommitInterval: 0,                 // a commit is a call that may fail, not a promise
+		// A rebalance waits for the fetches in hand; both bounds stay far below the time it has.
 		MaxWait:           500 * time.Millisecond,
+		ReadBatchTimeout:  time.Second,
 		SessionTimeout:    o.session, // how long the partitions of one that was killed lie idle
-		HeartbeatInterval: o.session / 4,
-		JoinGroupBackoff:  time.Second,
+		HeartbeatInterval: time.Second,
+		// How long the others wait for one that was killed while it joined. The Reader's own patience with a join is 5 s more; a rebalance that is begun
+		// anew may take twice this, and whoever loses patience leaves a dead member behind for the next.
+		RebalanceTimeout: 5 * time.Second,
+		JoinGroupBackoff: time.Second,
 		ErrorLogger: kafka.LoggerFunc(func(format string, args ...any) {
 			log.Warn("kafka", slog.String("detail", fmt.Sprintf(format, args...)))
 		}),

@@ -169,8 +169,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"-help"}, 0, "Example"},
 		{[]string{"-no"}, 2, "not defined"},
 		{[]string{"now"}, 2, "expected flags only"},
-		{[]string{"-session", "1ms"}, 2, "-session: expected 1s or more"},
+		{[]string{"-session", "1ms"}, 2, "-session: expected 6s or more"},
 		{nil, 2, "BOOKKEEPER_POSTGRES_URL: expected"},
+		{[]string{"-pay-within", "1m"}, 2, "BOOKKEEPER_OPERATOR_TOKEN: expected"},
+		{[]string{"-pay-within", "-1m"}, 2, "-pay-within: expected"},
 	} {
 		var out strings.Builder
 		if code := run(t.Context(), c.args, func(string) string { return "" }, &out); code != c.code || !strings.Contains(out.String(), c.says) {
