@@ -174,7 +174,8 @@ func TestOwnerClaimStopsAtAHole(t *testing.T) {
 	}
 }
 
-// The number of a row is drawn before its transaction commits: one that commits late is late, not lost (O1).
+// The number of a row is drawn before its transaction commits: one that commits late is late, not lost (hazard O1), and holds up
+// nobody while it is open (hazard O2).
 func TestOwnerClaimFindsLateCommit(t *testing.T) {
 	t.Parallel()
 	table, box := bundle(t)
@@ -373,5 +374,32 @@ func eventually[T any](t *testing.T, ask func() (T, error)) T {
 		if time.Now().After(deadline) {
 			t.Fatalf("still: %v", err)
 		}
+	}
+}
+
+// An event's row is written once: neither publishing nor marking touches it again, so it leaves nothing dead behind (hazard O9).
+func TestOwnerMarkLeavesEventsUntouched(t *testing.T) {
+	t.Parallel()
+	table, box := bundle(t)
+	for seq := range int64(20) {
+		table.Insert(event("a", seq+1), event("b", seq+1), event("c", seq+1))
+	}
+	versions := func() (all string) {
+		t.Helper()
+		err := table.Pool.QueryRow(t.Context(), `SELECT string_agg(concat_ws('/', tableoid, ctid, xmin, xmax), ' ' ORDER BY product_id, seq) FROM outbox`).Scan(&all)
+		if err != nil {
+			t.Fatalf("versions: %v", err)
+		}
+		return all
+	}
+	before := versions()
+	owner := own(t, box)
+	for table.Unpublished() > 0 {
+		if _, err := owner.Mark(t.Context(), claim(t, owner, 7)); err != nil {
+			t.Fatalf("mark: %v", err)
+		}
+	}
+	if diff := cmp.Diff(before, versions()); diff != "" {
+		t.Errorf("rows were written again (-before +after):\n%s", diff)
 	}
 }

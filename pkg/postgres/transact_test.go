@@ -176,3 +176,78 @@ func TestTransient(t *testing.T) {
 		t.Error("not the server's")
 	}
 }
+
+// P2: a statement that a connection keeps prepared fails once when its table gets another shape; the work is done again and succeeds.
+func TestTransactMeetsAChangedTable(t *testing.T) {
+	t.Parallel()
+	url := localtest.Postgres(t)
+	pool, other := open(t, url, postgres.Config{MaxConns: 1}), open(t, url, postgres.Config{})
+	exec(t, other, `CREATE TABLE lamp (id int PRIMARY KEY)`)
+	exec(t, other, `INSERT INTO lamp VALUES (1)`)
+	runs := 0
+	columns := func() (n int) {
+		t.Helper()
+		runs = 0
+		err := postgres.Transact(t.Context(), pool, "test", func(ctx context.Context, tx pgx.Tx) error {
+			runs++
+			rows, err := tx.Query(ctx, `SELECT * FROM lamp`)
+			if err != nil {
+				return err
+			}
+			n = len(rows.FieldDescriptions())
+			_, err = pgx.CollectRows(rows, pgx.RowToMap)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := columns(); n != 1 || runs != 1 {
+		t.Fatal(n, runs)
+	}
+	exec(t, other, `ALTER TABLE lamp ADD COLUMN colour text`)
+	if n := columns(); n != 2 || runs != 2 {
+		t.Fatalf("%d columns after %d runs, want 2 after a failed one and its repeat", n, runs)
+	}
+}
+
+// P7: whatever way the work ends, its connection is given back: the pool has only one, and every case takes it.
+func TestTransactGivesItsConnectionBack(t *testing.T) {
+	t.Parallel()
+	pool := open(t, localtest.Postgres(t), postgres.Config{MaxConns: 1})
+	mine := errors.New("mine")
+	unread := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Query(ctx, `SELECT generate_series(1, 100000)`) //nolint:sqlclosecheck // that is the fault
+		return err
+	}
+	for name, work := range map[string]func(context.Context, context.CancelFunc, pgx.Tx) error{
+		"an error": func(context.Context, context.CancelFunc, pgx.Tx) error { return mine },
+		"a statement refused": func(ctx context.Context, _ context.CancelFunc, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT 1/0`)
+			return err
+		},
+		"rows left open": func(ctx context.Context, _ context.CancelFunc, tx pgx.Tx) error { return unread(ctx, tx) },
+		"an error, rows open": func(ctx context.Context, _ context.CancelFunc, tx pgx.Tx) error {
+			return errors.Join(mine, unread(ctx, tx))
+		},
+		"a context that ended": func(ctx context.Context, end context.CancelFunc, tx pgx.Tx) error {
+			end()
+			_, err := tx.Exec(ctx, `SELECT 1`)
+			return err
+		},
+		"all well": func(ctx context.Context, _ context.CancelFunc, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `SELECT 1`)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = postgres.Transact(ctx, pool, name, func(ctx context.Context, tx pgx.Tx) error { return work(ctx, cancel, tx) })
+		cancel()
+		patient, end := context.WithTimeout(t.Context(), time.Minute)
+		if err := pool.Ping(patient); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+		end()
+	}
+}
