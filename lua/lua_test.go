@@ -278,3 +278,41 @@ func keyLists(t *testing.T, path string) [][]string {
 	})
 	return lists
 }
+
+// A script holds up everybody else for as long as it runs, so none reads a key whole that grows with the line or the sale (hazard R8).
+// What is read whole is bounded by something else, said here.
+func TestScriptsReadSlices(t *testing.T) {
+	t.Parallel()
+	whole := map[string]string{
+		"waitingroom_admit.lua HKEYS admits":   "the last 120 seconds",
+		"waitingroom_audit.lua HGETALL admits": "the last 120 seconds",
+		"waitingroom_audit.lua HKEYS intents":  "at most inflight_max orders, and only for the auditor",
+	}
+	used := map[string]bool{}
+	for _, s := range read(t) {
+		for _, m := range regexp.MustCompile(`redis\.call\('(\w+)', *(\w+),? ?(.*)`).FindAllStringSubmatch(s.body, -1) {
+			command, key, rest := m[1], m[2], m[3]
+			name := s.file + " " + command + " " + key
+			switch command {
+			case "KEYS", "SCAN", "SORT", "SMEMBERS", "HGETALL", "HKEYS", "HVALS", "LRANGE", "SUNION", "SINTER", "ZUNION", "ZINTER":
+				used[name] = true
+				if whole[name] == "" {
+					t.Errorf("%s: reads all of it", name)
+				}
+			case "ZRANGEBYSCORE", "ZREVRANGEBYSCORE":
+				if !strings.Contains(rest, "'LIMIT', 0, ") {
+					t.Errorf("%s: expected a LIMIT", name)
+				}
+			case "ZRANGE", "ZREVRANGE":
+				if bounds := strings.Split(rest, ", "); len(bounds) < 2 || strings.HasPrefix(bounds[1], "-") {
+					t.Errorf("%s: expected an end that does not count from the end", name)
+				}
+			}
+		}
+	}
+	for name := range whole {
+		if !used[name] {
+			t.Errorf("%s: allowed and not there", name)
+		}
+	}
+}

@@ -1,9 +1,14 @@
 package redisconn_test
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/redisconn"
@@ -102,5 +107,51 @@ func TestAnswer(t *testing.T) {
 	}
 	if _, err := wrong.RunMany(t.Context(), rdb, []redisconn.Call{{Keys: keys}}); err == nil {
 		t.Fatal("an error of the script is no error in a pipeline")
+	}
+}
+
+// A request ends with its own deadline, not with the connection's, also when Redis has taken the connection and stands still; and
+// whoever has to wait for a connection is told so, instead of joining a line that only grows (hazard R15).
+func TestRequestsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
+	server := localtest.PrivateRedis(t)
+	client := func(c redisconn.Config) redis.UniversalClient {
+		c.Addrs = []string{server.Addr()}
+		rdb := redisconn.New(redisconn.ClientOptions(c))
+		t.Cleanup(func() { _ = rdb.Close() })
+		if err := rdb.Get(t.Context(), "x").Err(); !errors.Is(err, redis.Nil) { // it knows the cluster, and has a connection
+			t.Fatal(err)
+		}
+		return rdb
+	}
+	patient := client(redisconn.Config{Timeout: time.Hour})
+	narrow := client(redisconn.Config{Timeout: 50 * time.Millisecond, PoolSize: 1})
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := patient.Get(ctx, "x").Err(); err == nil || errors.Is(err, redis.Nil) { // an hour later without that
+		t.Errorf("a read that was out of time: %v", err)
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := narrow.Get(t.Context(), "x").Err(); err == nil || errors.Is(err, redis.Nil) {
+				t.Errorf("a read from a server that stands still: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for _, rdb := range []redis.UniversalClient{patient, narrow} {
+		for !errors.Is(rdb.Get(t.Context(), "x").Err(), redis.Nil) {
+			if time.Now().After(deadline) {
+				t.Fatal("no answer after the server went on")
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"hanjul/deploy/local/localtest"
+	"hanjul/lua"
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
@@ -275,5 +276,54 @@ func TestSettleOutOfForm(t *testing.T) {
 	}
 	if v := b.view(); v.View.Base != 5 || v.Judged != 0 {
 		t.Fatalf("changed: %+v", v)
+	}
+}
+
+// A command that comes again when the slot has long forgotten its order changes no stock: what is left belongs to its seq, not to a
+// memory of each order that could run out before the log does (hazard R11).
+func TestSettleAfterTheOrderIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.open()
+	b.settle(1000, 0, true)
+	old, other := b.bind(1, 3), b.bind(2, 4)
+	b.settle(997, 1, false, old)
+	ago := float64(time.Now().Add(-26 * time.Hour).UnixMilli())
+	b.check(b.rdb.ZAdd(b.ctx, b.keys.Judged, redis.Z{Score: ago, Member: string(old.OrderID)}).Err())
+	b.check(b.rdb.ZAdd(b.ctx, b.keys.WhoT, redis.Z{Score: ago, Member: string(old.User)}).Err())
+	b.settle(993, 2, false, other)
+	if k := b.view(); k.Judged != 1 || k.Remembered != 1 {
+		t.Fatalf("not forgotten: %+v", k)
+	}
+	for _, seq := range []int64{1, 2} { // as it was told then, and as a redone batch tells it now
+		b.settle(1000-4*seq, seq, false, old)
+		if v := b.view().View; v.Base != 993 || v.Seq != 2 || v.Held != 0 || v.InFlight != 0 {
+			t.Fatalf("told again at seq %d: %+v", seq, v)
+		}
+	}
+}
+
+// More orders than a script can unpack are refused by the script itself, whoever calls it, and nothing has changed (hazard R7).
+func TestSettleRefusesMoreThanItsMost(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.open()
+	b.settle(5, 1, true)
+	k := b.keys
+	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock}
+	args := []any{"4", "2", "0", "1000"}
+	for n := range 501 {
+		j := judged(n)
+		args = append(args, string(j.OrderID), string(j.User), strconv.FormatInt(int64(j.Place), 10))
+	}
+	script := redisconn.LoadScript(lua.FS, "stock_decrement.lua")
+	if _, err := script.Run(b.ctx, b.rdb, keys, args...); err == nil {
+		t.Fatal("501 orders were taken in one call")
+	}
+	if v := b.view(); v.View.Base != 5 || v.Judged != 0 {
+		t.Fatalf("changed: %+v", v)
+	}
+	if _, err := script.Run(b.ctx, b.rdb, keys, args[:len(args)-3]...); err != nil {
+		t.Fatalf("500 orders: %v", err)
 	}
 }

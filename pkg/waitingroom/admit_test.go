@@ -9,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"hanjul/lua"
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 )
 
@@ -361,6 +363,49 @@ func TestAdmitForgets(t *testing.T) {
 	}
 	if now := b.status(user(leavers - 1)); now.State != waitingroom.Waiting || now.Place != back.Place {
 		t.Fatalf("who came back: %+v", now)
+	}
+	b.balance()
+}
+
+// A large crowd goes through in several calls, each of as many as a script can unpack; the script itself refuses to try more (hazard R7).
+func TestAdmitInChunks(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	s := settings()
+	s.Capacity = 5000
+	b.open(s, 1, 10_000)
+	const line = 3*waitingroom.AdmitMax + 1
+	var wg sync.WaitGroup
+	for c := range 8 {
+		wg.Go(func() {
+			for n := c; n < line; n += 8 {
+				if _, err := b.room.Join(b.ctx, b.product, user(n), nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total, calls := 0, 0
+	b.until("everybody is through", func() bool {
+		r := b.admitOnce(line)
+		if r.Admitted > waitingroom.AdmitMax {
+			t.Errorf("%d let through in one call", r.Admitted)
+		}
+		if r.Admitted > 0 {
+			calls++
+		}
+		total += r.Admitted
+		return total == line
+	})
+	if calls < 4 {
+		t.Errorf("%d calls", calls)
+	}
+	k := b.keys.Product(b.product)
+	keys := []string{k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged}
+	if _, err := redisconn.LoadScript(lua.FS, "waitingroom_admit.lua").Run(b.ctx, b.rdb, keys, waitingroom.AdmitMax+1, 1000); err == nil {
+		t.Error("the script takes more than its most")
 	}
 	b.balance()
 }

@@ -237,7 +237,7 @@ func TestRoomTicketRaisesTheCounter(t *testing.T) {
 	}
 }
 
-// Places are exact up to 2^53 and leave every script as whole numbers (R5, R6).
+// Places are exact up to 2^53 and leave every script as whole numbers (hazards R5, R6).
 func TestRoomPlacesAreExact(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
