@@ -1,6 +1,5 @@
 #!lua
--- Frees passes whose time is over (U6), forgets what ended long ago, then lets the first of the line through within rate, capacity and
--- stock (U5).
+-- Frees passes whose time is over (U6), forgets what ended long ago, then admits within rate, capacity and stock (U5).
 --
 -- KEYS[1]  settings  hash  the product's settings
 -- KEYS[2]  clock     hash  tokens, refill_ms, front, freed
