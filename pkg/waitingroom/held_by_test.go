@@ -1,6 +1,7 @@
 package waitingroom_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,10 +47,17 @@ func TestHeldBy(t *testing.T) {
 	if k := b.books(); k.HeldSum != 6 || k.View.Held != 6 {
 		t.Fatalf("books: %+v", k)
 	}
+	if intent, found, err := b.room.IntentOf(b.ctx, b.product, last.OrderID); err != nil || !found ||
+		!bytes.Equal(intent.Command, b.request(last.User, last.Place, people).Command) {
+		t.Fatalf("intent %+v, found %v: %v", intent, found, err)
+	}
 	b.check(b.counter.Settle(b.ctx, b.product, 97, 1, false, []stock.Judged{last}))
 	delete(want, last.OrderID)
 	if diff := cmp.Diff(want, held(ids...)); diff != "" {
 		t.Fatalf("after one was judged (-want +got):\n%s", diff)
+	}
+	if intent, found, err := b.room.IntentOf(b.ctx, b.product, last.OrderID); err != nil || found {
+		t.Fatalf("intent %+v, found %v: %v", intent, found, err)
 	}
 	if found := held(); len(found) > 0 {
 		t.Fatalf("nothing was asked for: %v", found)

@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/lifecycle"
+	"hanjul/pkg/order"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
@@ -84,7 +85,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	}
 
 	operators := operator.New(logger, operator.Config{
-		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room),
+		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room), Bound: bound(room),
 		Replays: box, ReplayTopics: c.ReplayTopics,
 		PassMin: 2*c.PollMax + passSlack, Trusting: c.Local, Changed: loop.Changed,
 	})
@@ -131,5 +132,12 @@ func live(room *waitingroom.Room) operator.Live {
 	return func(ctx context.Context, p product.ID) (operator.Numbers, error) {
 		v, err := room.View(ctx, p)
 		return operator.Numbers{Waiting: v.Waiting + v.Away, Active: v.Active, Held: v.Held}, err
+	}
+}
+
+func bound(room *waitingroom.Room) operator.Bound {
+	return func(ctx context.Context, p product.ID, id order.ID) ([]byte, bool, error) {
+		intent, found, err := room.IntentOf(ctx, p, id)
+		return intent.Command, found, err
 	}
 }

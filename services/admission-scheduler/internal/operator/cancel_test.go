@@ -1,6 +1,8 @@
 package operator_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"hanjul/pkg/ledger"
@@ -127,5 +129,52 @@ func TestDeskCancelsOrders(t *testing.T) {
 	}
 	if a := call(t, c, "POST", path(bought), ``, "Idempotency-Key", "c1"); a.status != 202 || a.body["repeat"] != true {
 		t.Fatal("a repeat is answered as before", a)
+	}
+}
+
+// Whoever names another user than the one who bound the order is not believed; where the line does not know it, the word of the caller
+// stops the order, and nobody else gains by it.
+func TestDeskHoldsTheNamedUserAgainstTheLine(t *testing.T) {
+	t.Parallel()
+	c, l := desk(t)
+	ledgertest.Product(t, l, "p", 3)
+	place := order.Command{
+		Version: 1, Kind: order.KindPlace, ID: unseen, Product: "p", OrderID: unseen, User: "kim", Place: 1, Quantity: 2, Pass: "pass", DeadlineMS: 1 << 50,
+	}
+	command, err := place.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var away error
+	c.Bound = func(_ context.Context, p product.ID, id order.ID) ([]byte, bool, error) {
+		return command, p == "p" && id == unseen && away == nil, away
+	}
+	path := "/v1/products/p/orders/" + unseen + "/cancel"
+	if a := call(t, c, "POST", path, `{"user":"lee"}`, "Idempotency-Key", "c1"); a.status != 422 || a.text("field") != "user" {
+		t.Fatal(a)
+	}
+	away = errors.New("redis is away")
+	if a := call(t, c, "POST", path, `{"user":"kim"}`, "Idempotency-Key", "c1"); a.status != 503 {
+		t.Fatal(a)
+	}
+	away = nil
+	if a := call(t, c, "POST", path, `{"user":"kim"}`, "Idempotency-Key", "c1"); a.status != 202 {
+		t.Fatal(a)
+	}
+
+	// Not bound as far as Redis knows: the caller errs, and is believed.
+	lost := place
+	lost.ID, lost.OrderID, lost.Place = bought, bought, 2
+	if a := call(t, c, "POST", "/v1/products/p/orders/"+bought+"/cancel", `{"user":"lee"}`, "Idempotency-Key", "c2"); a.status != 202 {
+		t.Fatal(a)
+	}
+	judge(t, l, 0, append(queued(t, l, "p"), place, lost)...)
+	stock, err := l.StockOf(t.Context(), "p")
+	if err != nil || stock.Sold != 0 || stock.Total != 3 {
+		t.Fatal(stock, err)
+	}
+	found, err := l.OrdersByID(t.Context(), []order.ID{bought, unseen})
+	if err != nil || found[unseen].UserID != "kim" || found[bought].Reason != order.ReasonCancelledBefore || rows(t, l, "orders WHERE status = 'confirmed'") != 0 {
+		t.Fatal(found, err)
 	}
 }

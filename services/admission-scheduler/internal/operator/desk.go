@@ -37,6 +37,7 @@ type Config struct {
 	Commands keyring.Key // signs adjusts and cancels (F31)
 	Ledger   Ledger
 	Live     Live
+	Bound    Bound // may be nil: no order is known to be bound
 	Replays  Replays
 	// ReplayTopics are those that events may be replayed to, the live one first: at least that.
 	ReplayTopics []string
@@ -61,6 +62,9 @@ type Desk struct {
 func New(logger *slog.Logger, c Config) *Desk {
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Bound == nil {
+		c.Bound = func(context.Context, product.ID, order.ID) ([]byte, bool, error) { return nil, false, nil }
 	}
 	if c.Changed == nil {
 		c.Changed = func() {}
