@@ -63,7 +63,7 @@ kafka: build ## fetch Apache Kafka's jars and start one node (needs Java 17 and 
 .PHONY: test-kafka
 test-kafka: build warn-race ## every test that talks to Kafka, and a small demo, on Apache Kafka itself
 	HANJUL_KAFKA=jars $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 14m \
-		hanjul/e2e hanjul/deploy/local/... hanjul/pkg/kafka/... hanjul/services/...
+		hanjul/e2e hanjul/e2e/cmd/bookkeeper hanjul/deploy/local/... hanjul/pkg/kafka/... hanjul/services/...
 	HANJUL_KAFKA=jars $(MAKE) demo BUYERS=300
 
 .PHONY: chaos
