@@ -8,11 +8,12 @@ import (
 	"hanjul/deploy/local"
 	"hanjul/deploy/local/localtest"
 	"hanjul/e2e/sale"
+	"hanjul/pkg/product"
 )
 
 // TestKafkaClusterLosesItsLeader sells on three nodes while the one that leads the product's partition is killed, stays away while people
-// order on, and comes back. The books balance, and every order that was accepted is judged. Then one of each binary is restarted while a node is away: their
-// look at the topics counts its replicas.
+// order on, and comes back; then it sells again while that happens to the one that coordinates the consumers. The books balance, and every
+// order that was accepted is judged. Last one of each binary is restarted while a node is away: their look at the topics counts its replicas.
 func TestKafkaClusterLosesItsLeader(t *testing.T) {
 	t.Parallel()
 	localtest.Jars(t) // else skipped
@@ -22,22 +23,27 @@ func TestKafkaClusterLosesItsLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill, err := sale.KillLeader(stack, "led")
+	leader, err := sale.KillLeader(stack, "led")
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.Faults = []sale.Fault{kill}
-	report, err := sale.Run(t.Context(), target, sale.Config{
-		Product: "led", Buyers: 400, Stock: 200, Seed: 20261131, Settings: settings, Dir: t.TempDir(), Limit: 4 * time.Minute,
-	})
+	coordinator, err := sale.KillCoordinator(stack)
 	if err != nil {
 		t.Fatal(err)
 	}
-	show(t, report)
-	if len(report.Struck) != 1 || report.Accepted == 0 || report.Accepted > report.Judged {
-		t.Fatalf("struck %v, %d accepted, %d judged", report.Struck, report.Accepted, report.Judged)
+	for i, id := range []product.ID{"led", "coordinated"} {
+		target.Faults = []sale.Fault{[]sale.Fault{leader, coordinator}[i]}
+		report, err := sale.Run(t.Context(), target, sale.Config{
+			Product: id, Buyers: 400, Stock: 200, Seed: 20261131, Settings: settings, Dir: t.TempDir(), Limit: 4 * time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		show(t, report)
+		if len(report.Struck) != 1 || report.Accepted == 0 || report.Accepted > report.Judged {
+			t.Fatalf("struck %v, %d accepted, %d judged", report.Struck, report.Accepted, report.Judged)
+		}
 	}
-
 	check := func() error { return stack.Run(t.Context(), nil, nil, local.Consumer, "topics", "--check") }
 	if err := check(); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func (c *KafkaCluster) Partition(ctx context.Context, topic string, partition in
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	topics, err := admin.ListTopics(ctx, topic)
+	topics, err := admin.ListTopicsWithInternal(ctx, topic)
 	if err != nil {
 		return KafkaPartition{}, fmt.Errorf("partition %s/%d: %w", topic, partition, err)
 	}

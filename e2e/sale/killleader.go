@@ -11,17 +11,25 @@ import (
 	"hanjul/pkg/product"
 )
 
-// ordersWithout is how many commands must be written while the killed leader is away: enough to show that buyers go on.
-const ordersWithout = 5
-
 // KillLeader kills by SIGKILL the broker that leads the product's partition of orders. It is started again once another leads and has
 // taken commands, and the fault is mended when every replica follows again. The stack must have a Kafka cluster of its own.
 func KillLeader(stack *local.Stack, p product.ID) (Fault, error) {
+	// Five commands are enough to show that buyers go on.
+	return killLeader(stack, "leads "+string(p), stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions), 5)
+}
+
+// KillCoordinator does the same to the broker that coordinates the consumers' group, which leads the one partition of the topic of
+// offsets. It is started again once another has noted something of the group.
+func KillCoordinator(stack *local.Stack) (Fault, error) {
+	return killLeader(stack, "coordinates the consumers", "__consumer_offsets", 0, 1)
+}
+
+// killLeader kills the leader of a partition, and starts it again when another one has taken so many records.
+func killLeader(stack *local.Stack, who, topic string, partition int, records int64) (Fault, error) {
 	cluster := stack.KafkaCluster()
 	if cluster == nil {
 		return Fault{}, errors.New("kill leader: the stack has no Kafka cluster of its own")
 	}
-	topic, partition := stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions)
 	// await polls until the partition is as asked; a cluster in trouble may not answer for a while.
 	await := func(ctx context.Context, what string, fine func(local.KafkaPartition) bool) (local.KafkaPartition, error) {
 		for {
@@ -43,7 +51,7 @@ func KillLeader(stack *local.Stack, p product.ID) (Fault, error) {
 		leader.Kill()
 		after, err := await(ctx, "get another leader", func(p local.KafkaPartition) bool { return p.Leader > 0 && p.Leader != before.Leader })
 		if err == nil {
-			_, err = await(ctx, "take commands meanwhile", func(p local.KafkaPartition) bool { return p.End >= after.End+ordersWithout })
+			_, err = await(ctx, "take records meanwhile", func(p local.KafkaPartition) bool { return p.End >= after.End+records })
 		}
 		// Whatever came of that, the broker comes back.
 		if err := errors.Join(err, leader.Restart(context.WithoutCancel(ctx))); err != nil {
@@ -52,5 +60,5 @@ func KillLeader(stack *local.Stack, p product.ID) (Fault, error) {
 		_, err = await(ctx, "have every replica in step again", local.KafkaPartition.InStep)
 		return err
 	}
-	return Fault{What: "SIGKILL to the broker that leads " + string(p), Strike: strike}, nil
+	return Fault{What: "SIGKILL to the broker that " + who, Strike: strike}, nil
 }
