@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -161,6 +162,67 @@ func TestOwnerWithoutItsSession(t *testing.T) {
 	if rows = claim(t, second, 10); len(rows) != 1 {
 		t.Errorf("the new owner claimed %d rows, want 1", len(rows))
 	}
+}
+
+// O8, F12: without a token on the rows, a mark by an owner whose shard has gone to another says no more than what Kafka acknowledged, whichever
+// of the two marks first. It never crosses out what nobody published, and one of them steps down.
+func TestLateMarkOfAFormerOwner(t *testing.T) {
+	t.Parallel()
+	table, box := bundle(t)
+	const products = 16 // some of them in the shards of each
+	for n := range products {
+		p := product.ID(fmt.Sprintf("p%d-", n))
+		table.Insert(event(p, 1), event(p, 2))
+	}
+	first := own(t, box)
+	early := of(claim(t, first, 100))
+	for _, shard := range first.Held() {
+		if err := first.GiveBack(t.Context(), shard); err != nil {
+			t.Fatalf("give back: %v", err)
+		}
+	}
+	second := own(t, box)
+	for n := range products {
+		table.Insert(event(product.ID(fmt.Sprintf("p%d-", n)), 3))
+	}
+	now := of(claim(t, second, 100))
+	if len(now) < 2 {
+		t.Fatalf("the second owner has %d products, want two at least", len(now))
+	}
+	taken := slices.Sorted(maps.Keys(now))
+	mark := func(owner *outbox.Owner, rows []outbox.Row, want int, lost bool) {
+		t.Helper()
+		if n, err := owner.Mark(t.Context(), rows); n != want || errors.Is(err, outbox.ErrLost) != lost || err != nil && !lost {
+			t.Fatalf("mark of %v = %d, %v; want %d", names(rows), n, err, want)
+		}
+	}
+	left := func(p product.ID) []string { return names(of(claim(t, second, 100))[p]) }
+
+	// The former owner marks first what it had acknowledged: the present one sees that somebody else is at work.
+	p := taken[0]
+	mark(first, early[p], 2, false)
+	if got := left(p); len(got) != 1 || got[0] != string(p)+"3" {
+		t.Fatalf("left are %v, want the third event", got)
+	}
+	mark(second, now[p], 1, true)
+
+	// It marks last: everything is marked, and what came since stays.
+	p = taken[1]
+	mark(second, now[p], 3, false)
+	table.Insert(event(p, 4))
+	mark(first, early[p], 0, true)
+	if got := left(p); len(got) != 1 || got[0] != string(p)+"4" {
+		t.Fatalf("left are %v, want the fourth event", got)
+	}
+}
+
+// of sorts rows by product.
+func of(rows []outbox.Row) map[product.ID][]outbox.Row {
+	sorted := map[product.ID][]outbox.Row{}
+	for _, row := range rows {
+		sorted[row.Product] = append(sorted[row.Product], row)
+	}
+	return sorted
 }
 
 // A partition that was analyzed while it held a handful of rows tempts the planner to scan it: the relay reads by index all the same.
