@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A batch takes memory for the records in it, not for the most that it may hold: with room for a hundred thousand, one that leaves alone
+// K11: a batch takes memory for the records in it, not for the most that it may hold: with room for a hundred thousand, one that leaves alone
 // allocates what it does with room for one.
 //
 //nolint:paralleltest // it counts what the whole process allocates
@@ -65,7 +65,7 @@ func allocated() uint64 {
 	return stats.TotalAlloc
 }
 
-// With 64 partitions in use at once there is a connection for each, and none beside them but that of metadata: more records on a
+// K13: with 64 partitions in use at once there is a connection for each, and none beside them but that of metadata: more records on a
 // partition wait for the connection it has, and so do tries after a broker that did not answer in time.
 func TestProducerConnectionsPerPartition(t *testing.T) {
 	t.Parallel()

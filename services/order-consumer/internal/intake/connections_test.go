@@ -14,7 +14,7 @@ import (
 	"hanjul/pkg/kafka"
 )
 
-// A member that has 64 partitions waits at the broker for each of them over one
+// K13: a member that has 64 partitions waits at the broker for each of them over one
 // connection. While it looks for where to start it has a second one for each,
 // which then idles, and a few for the group; however long it goes on, no more.
 func TestIntakeConnectionsPerPartition(t *testing.T) {

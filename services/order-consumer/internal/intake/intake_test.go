@@ -164,7 +164,7 @@ func leaveFor(t testing.TB, b *bundle) {
 	}
 }
 
-// A member that does not know yet that it is out commits what it has done.
+// K21: a member that does not know yet that it is out commits what it has done.
 func TestKafkaIntakeLateCommitIsFenced(t *testing.T) {
 	t.Parallel()
 

@@ -6,7 +6,7 @@ import (
 	"hanjul/deploy/local/localtest"
 )
 
-// The only broker is killed while a member has work, and comes back: the member
+// K30: the only broker is killed while a member has work, and comes back: the member
 // goes on by itself, as often as that happens, and passes over nothing.
 func TestKafkaIntakeOutlivesItsBroker(t *testing.T) {
 	t.Parallel()
