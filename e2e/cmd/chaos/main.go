@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -85,7 +86,8 @@ func parse(getenv func(string) string) (options, error) {
 func (o options) settings(s sale.Settings) sale.Settings {
 	if o.orders > manyOrders {
 		s.Rate = max(s.Rate, float64(o.orders)/60)
-		s.Burst, s.Capacity = s.Rate/10, int(2*s.Rate)
+		s.Burst, s.Capacity = math.Floor(s.Rate/10), int(2*s.Rate)
+		s.PassLife, s.OrderTTL = 30*time.Second, time.Minute // the crowd shares the cores: most are to order, few to lapse
 	}
 	return s
 }
