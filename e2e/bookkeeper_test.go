@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"hanjul/deploy/local"
 	"hanjul/pkg/kafka"
@@ -186,13 +187,14 @@ func TestBookkeeper(t *testing.T) {
 	env["HANJUL_CONSUMER_REPLAY_TOPICS"] = rebuilt
 	stack := startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: 1, Env: env})
 	conn := ledgerOf(t, stack)
-	keepers := []*local.Process{bookkeeper(t, stack, "bookkeeper-1", "keepers"), bookkeeper(t, stack, "bookkeeper-2", "keepers")}
+	keepers := []*local.Process{bookkeeper(t, stack, "bookkeeper-1", "keepers", "-session", "6s"), bookkeeper(t, stack, "bookkeeper-2", "keepers", "-session", "6s")}
+	members(t, stack, "keepers", len(keepers))
 
 	const p = product.ID("kept")
 	over := make(chan struct{})
 	killed := make(chan int, 1)
 	watch := ledgerOf(t, stack) // a connection serves one goroutine
-	go func() { killed <- killAtProgress(t, watch, keepers, over) }()
+	go func() { killed <- killAtProgress(t, watch, group(t, stack, "keepers"), keepers, over) }()
 	hold(t, stack, p, 100, 30, false, false)
 	close(over)
 	n := <-killed
@@ -248,8 +250,11 @@ func TestBookkeeper(t *testing.T) {
 	}
 }
 
-// killAtProgress kills and starts one bookkeeper after the other, each time when something was entered since, until the sale is over.
-func killAtProgress(t *testing.T, conn *pgx.Conn, keepers []*local.Process, over <-chan struct{}) (killed int) {
+// killAtProgress kills and starts one bookkeeper after the other, each time when something was entered since and their group has settled,
+// until the sale is over.
+func killAtProgress(
+	t *testing.T, conn *pgx.Conn, group func(context.Context) (int, bool, error), keepers []*local.Process, over <-chan struct{},
+) (killed int) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -266,6 +271,14 @@ func killAtProgress(t *testing.T, conn *pgx.Conn, keepers []*local.Process, over
 			return killed
 		}
 		if n > last {
+			members, stable, err := group(t.Context())
+			if err != nil {
+				t.Errorf("ask for the bookkeepers' group: %v", err)
+				return killed
+			}
+			if !stable || members != len(keepers) {
+				continue
+			}
 			last = n
 			keeper := keepers[killed%len(keepers)]
 			keeper.Kill()
@@ -334,6 +347,32 @@ func validated(t *testing.T, stack *local.Stack) int {
 	return len(met)
 }
 
+// group asks how many members a group has, and whether it has settled. Who is killed while it joins stays a member for ever on the broker inside
+// our own process, and keeps its partitions, where Apache Kafka lets its session run out: so kill in a group that has settled.
+func group(t *testing.T, stack *local.Stack, name string) func(context.Context) (members int, stable bool, err error) {
+	t.Helper()
+	transport := &kafkago.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := kafkago.Client{Addr: kafkago.TCP(strings.Split(stack.Setting("HANJUL_KAFKA_BROKERS"), ",")...), Transport: transport}
+	return func(ctx context.Context) (int, bool, error) {
+		answer, err := client.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{name}})
+		if err != nil || len(answer.Groups) != 1 {
+			return 0, false, err
+		}
+		return len(answer.Groups[0].Members), answer.Groups[0].GroupState == "Stable", answer.Groups[0].Error
+	}
+}
+
+// members waits until a group has settled with so many.
+func members(t *testing.T, stack *local.Stack, name string, want int) {
+	t.Helper()
+	ask := group(t, stack, name)
+	await(t, "the group "+name+" has settled", func(ctx context.Context) (bool, error) {
+		n, stable, err := ask(ctx)
+		return stable && n == want, err
+	})
+}
+
 // TestPaymentRecipe sells, has half of the orders paid (each payment told twice, and one beside it), and lets the time of the others be over
 // while two tills chase them and one after the other is killed. Unpaid orders end cancelled and their units are back once, paid ones stay; late payments
 // are to be given back; a replay cancels nothing twice; read again into tables that kept the payments only, the bills are the same.
@@ -346,7 +385,7 @@ func TestPaymentRecipe(t *testing.T) {
 
 	ports := []string{freePort(t), freePort(t)}
 	flags := func(n int) []string {
-		return []string{"-pay-within", "1h", "-listen", ports[n], "-operator", stack.OperatorURLs()[0]}
+		return []string{"-session", "6s", "-pay-within", "1h", "-listen", ports[n], "-operator", stack.OperatorURLs()[0]}
 	}
 	tills := []*local.Process{bookkeeper(t, stack, "till-1", "tills", flags(0)...), bookkeeper(t, stack, "till-2", "tills", flags(1)...)}
 	keptUp(t, conn, p)
@@ -378,6 +417,7 @@ func TestPaymentRecipe(t *testing.T) {
 		if err := till.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		members(t, stack, "tills", len(tills))
 	}
 	settled := func() {
 		t.Helper()

@@ -61,7 +61,10 @@ func Faults(stack *local.Stack, seed uint64, kinds ...string) ([]Fault, error) {
 	strikes := map[string]func(context.Context, time.Duration) error{
 		KillAPI:       h.killOne(local.QueueAPI),
 		KillScheduler: h.killOne(local.Scheduler),
-		KillConsumer:  h.killOne(local.Consumer),
+		KillConsumer: h.alone(local.Consumer, func(ctx context.Context, pause time.Duration) error {
+			h.joined(ctx)
+			return kill(ctx, h.one(local.Consumer), pause)
+		}),
 		KillRelay:     h.alone(local.Consumer, h.killRelay),
 		PauseConsumer: h.alone(local.Consumer, h.pauseConsumer),
 		KillPostgres: h.alone("postgres", func(ctx context.Context, pause time.Duration) error {
@@ -118,7 +121,29 @@ func kill(ctx context.Context, p *local.Process, pause time.Duration) error {
 	return p.Restart(ctx)
 }
 
+// joinWithin bounds the wait for consumers to have joined.
+const joinWithin = 20 * time.Second
+
+// joined waits, on the broker inside our own process, until each consumer has its part in the group. That broker keeps a member for ever whose
+// connection ends while it waits in a join, and its partitions with it; Apache Kafka lets its session run out.
+func (h *havoc) joined(ctx context.Context) {
+	if h.stack.KafkaJars() != nil {
+		return
+	}
+	for limit := time.Now().Add(joinWithin); time.Now().Before(limit); {
+		sum, all := 0.0, true
+		for _, p := range h.stack.Processes(local.Consumer) {
+			part := gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
+			sum, all = sum+part, all && part > 0
+		}
+		if all && sum == local.DefaultPartitions || !sleep(ctx, 100*time.Millisecond) {
+			return
+		}
+	}
+}
+
 func (h *havoc) killRelay(ctx context.Context, pause time.Duration) error {
+	h.joined(ctx)
 	for {
 		var owner *local.Process
 		most := 0.0

@@ -20,14 +20,14 @@ func TestIntakeCommitThatIsNotAnswered(t *testing.T) {
 
 	var commits atomic.Int32
 
-	release := make(chan struct{})
-	defer close(release)
+	release, woken := make(chan struct{}), make(chan struct{})
 
 	c.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 
 		if commits.Add(1) == 1 {
 			c.SleepControl(func() { <-release })
+			close(woken)
 		}
 
 		return nil, nil, false
@@ -43,6 +43,11 @@ func TestIntakeCommitThatIsNotAnswered(t *testing.T) {
 	}
 
 	m.stop(t)
+
+	// The broker must be over it before it is closed: a control that wakes while its cluster ends holds the cluster up for ever.
+	close(release)
+	<-woken
+	b.committed(t)
 
 	if got := j.count(1); got < 6 {
 		t.Errorf("%d records came, want the 3 again after the commit without an answer", got)
