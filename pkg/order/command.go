@@ -117,6 +117,19 @@ func (c Command) Verify(keys keyring.Ring) error {
 // command is returned beside the error, so that it can be verified and set aside under its id. It checks the fields of the kind,
 // not the pass or the MAC.
 func DecodeCommand(b []byte) (Command, error) {
+	var c Command
+	if err := json.Unmarshal(b, &c); err != nil || c.Version < 1 || c.Version > c.Kind.version() {
+		return decodeOdd(b)
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("decode command: %w", err)
+	}
+	return c, nil
+}
+
+// decodeOdd says what is wrong with bytes that are not a command of this build's: the version comes first, since a later one may
+// have fields of other types.
+func decodeOdd(b []byte) (Command, error) {
 	var head struct {
 		Version *int            `json:"v"`
 		Kind    json.RawMessage `json:"kind"`

@@ -105,7 +105,7 @@ type Verifier map[string]ed25519.PublicKey
 // Verify checks the signature and the form of the claims, never the expiry, and returns what the pass says; ErrInvalid otherwise.
 // The caller compares user, product and expiry with its own.
 func (v Verifier) Verify(text string) (Pass, error) {
-	s, err := v.parse(text)
+	s, err := v.parse(text, nil)
 	if err != nil || !s.verify() {
 		return Pass{}, ErrInvalid
 	}
@@ -121,8 +121,9 @@ func (v Verifier) VerifyMany(texts []string, together Together) ([]Pass, []error
 	passes, faults := make([]Pass, len(texts)), make([]error, len(texts))
 	all := make([]signed, len(texts))
 	ofKey := map[string][]int{}
+	keys := map[string]ed25519.PublicKey{} // by the header's text, which is the same for all passes of a key
 	for i, text := range texts {
-		if all[i], faults[i] = v.parse(text); faults[i] == nil {
+		if all[i], faults[i] = v.parse(text, keys); faults[i] == nil {
 			ofKey[string(all[i].key)] = append(ofKey[string(all[i].key)], i)
 		}
 	}
@@ -152,7 +153,8 @@ type signed struct {
 
 func (s signed) verify() bool { return ed25519.Verify(s.key, s.text, s.signature) }
 
-func (v Verifier) parse(text string) (signed, error) {
+// parse reads a pass. Where met is given, it remembers there what headers say.
+func (v Verifier) parse(text string, met map[string]ed25519.PublicKey) (signed, error) {
 	if len(text) > sizeMax {
 		return signed{}, ErrInvalid
 	}
@@ -160,14 +162,22 @@ func (v Verifier) parse(text string) (signed, error) {
 	if len(parts) != 3 {
 		return signed{}, ErrInvalid
 	}
-	var h header
-	var c claims
-	if !decode(parts[0], &h) || !decode(parts[1], &c) {
-		return signed{}, ErrInvalid
+	key, known := met[parts[0]]
+	if !known {
+		var h header
+		if !decode(parts[0], &h) || h.Algorithm != "EdDSA" {
+			return signed{}, ErrInvalid
+		}
+		if key, known = v[h.KeyID]; !known {
+			return signed{}, ErrInvalid
+		}
+		if met != nil {
+			met[parts[0]] = key
+		}
 	}
-	key, known := v[h.KeyID]
+	var c claims
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
-	if !known || err != nil || h.Algorithm != "EdDSA" {
+	if err != nil || !decode(parts[1], &c) {
 		return signed{}, ErrInvalid
 	}
 	_, errID := order.ParseID(string(c.JWTID))

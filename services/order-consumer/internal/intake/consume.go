@@ -23,7 +23,9 @@ type worker struct {
 	working context.Context // Ends with the generation, or when the time to stop is over.
 	reading context.Context // Ends before that when the intake is asked to stop.
 
-	next    int64 // Below it every record is handled.
+	next    int64   // Below it every record is handled.
+	read    int64   // Below it every record was fetched.
+	behind  *ending // The batch that is judged and of which the rest is being done.
 	backoff kafka.Backoff
 	pulse   pulse
 }
@@ -70,14 +72,23 @@ func (i *Intake) consume(reading, working, generation context.Context, g *kafkag
 }
 
 func (w *worker) loop() bool {
-	for w.reading.Err() == nil {
-		fetched, err := w.fetch(w.next)
+	for w.read = w.next; w.reading.Err() == nil; {
+		fetched, err := w.fetch(w.read)
+		if err != nil {
+			// What is in hand is brought to its end before anything is waited for.
+			if ended, proceed := w.end(); !ended {
+				return proceed
+			}
+
+			w.next = w.read
+		}
 
 		switch {
 		case w.reading.Err() != nil:
-			return true
+			continue
 		case errors.Is(err, kafka.ErrOffsetOutOfRange):
 			w.relocate()
+			w.read = w.next
 
 			continue
 		case err != nil:
@@ -100,10 +111,23 @@ func (w *worker) loop() bool {
 			fetched.Messages = fetched.Messages[count:]
 		}
 
-		w.next = fetched.Next
+		w.read = fetched.Next
+
+		// As long as the log has more, the next window is begun meanwhile.
+		if w.read < fetched.HighWater {
+			continue
+		}
+
+		if ended, proceed := w.end(); !ended {
+			return proceed
+		}
+
+		w.next = w.read
 	}
 
-	return true
+	ended, proceed := w.end()
+
+	return ended || proceed
 }
 
 func (w *worker) fetch(from int64) (kafka.Fetched, error) {
@@ -135,18 +159,22 @@ func (w *worker) fill(fetched kafka.Fetched) kafka.Fetched {
 }
 
 // turns has a window handled: one batch at a time, while the one after it is
-// prepared and the one before it is ended. When it is not done, the work of this
+// prepared and the one before it is ended. The last one of a window is ended
+// while the next window is read. When it is not done, the work of this
 // membership is over, and proceed says whether the generation may go on.
 func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
 	ahead := w.prepare(records, highWater)
 	defer func() { <-ahead }() // Nothing goes on behind our back.
 
-	var behind *ending
-
 	for {
 		batch := <-ahead
 		ahead = w.prepare(records, highWater)
-		begun := len(batch.Records) > 0 && w.reading.Err() == nil
+
+		if len(batch.Records) == 0 {
+			return true, true
+		}
+
+		begun := w.reading.Err() == nil
 
 		var (
 			rest Rest
@@ -157,14 +185,11 @@ func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
 			rest, err = w.attempt(batch)
 		}
 
-		if ended, proceed := w.end(behind); !ended {
+		if ended, proceed := w.end(); !ended {
 			return false, proceed
 		}
 
-		switch {
-		case len(batch.Records) == 0:
-			return true, true
-		case !begun:
+		if !begun {
 			return false, true
 		}
 
@@ -174,107 +199,14 @@ func (w *worker) turns(records *window, highWater int64) (done, proceed bool) {
 			}
 		}
 
-		behind = w.begin(batch, rest)
+		w.begin(batch, rest)
 
 		if rest == nil { // Nothing that the next could overlap with.
-			if ended, proceed := w.end(behind); !ended {
+			if ended, proceed := w.end(); !ended {
 				return false, proceed
 			}
-
-			behind = nil
 		}
 	}
-}
-
-// ending is a judged batch of which the rest is being done.
-type ending struct {
-	batch Batch
-	done  chan error
-}
-
-func (w *worker) begin(batch Batch, rest Rest) *ending {
-	e := &ending{batch, make(chan error, 1)}
-
-	if rest == nil {
-		e.done <- nil
-
-		return e
-	}
-
-	go func() { e.done <- rest(w.working) }()
-
-	return e
-}
-
-// end waits until the rest of a batch is done, has the whole batch done again
-// until it is, and commits. When it did not come to that, proceed is as turns
-// has it.
-func (w *worker) end(e *ending) (ended, proceed bool) {
-	if e == nil {
-		return true, true
-	}
-
-	err := <-e.done
-	for redo := newRedo(); err != nil; err = w.whole(e.batch) {
-		if !w.again(e.batch, redo, err) {
-			return false, true
-		}
-	}
-
-	w.pulse.beat(time.Now())
-
-	// A membership that ended in the meantime has nothing to commit: the batch
-	// may be in other hands already.
-	if w.working.Err() != nil {
-		w.late(e.batch)
-
-		return false, true
-	}
-
-	return w.commit(e.batch), false
-}
-
-// whole does a batch from its beginning to its end.
-func (w *worker) whole(batch Batch) error {
-	rest, err := w.attempt(batch)
-	if err != nil || rest == nil {
-		return err
-	}
-
-	return rest(w.working)
-}
-
-func (w *worker) attempt(batch Batch) (Rest, error) {
-	defer func() { w.pulse.beat(time.Now()) }()
-
-	return w.handle(w.working, batch)
-}
-
-// late counts a batch that was in hand when its membership ended.
-func (w *worker) late(batch Batch) {
-	w.metrics.commits.WithLabelValues("late").Inc()
-	w.log.Info("commit is given up", slog.Int64("offset", batch.Next), slog.Any("err", context.Cause(w.working)))
-}
-
-func newRedo() *kafka.Backoff {
-	return &kafka.Backoff{Min: 50 * time.Millisecond, Max: 5 * time.Second}
-}
-
-// again waits before a batch that failed is redone; false when it must not be.
-func (w *worker) again(batch Batch, redo *kafka.Backoff, err error) bool {
-	if w.working.Err() != nil {
-		w.late(batch)
-
-		return false
-	}
-
-	w.metrics.redos.WithLabelValues(w.label).Inc()
-	w.log.Warn("batch is redone", slog.Int64("offset", batch.Records[0].Offset),
-		slog.Int("records", len(batch.Records)), slog.Any("err", err))
-
-	defer w.pulse.rest()()
-
-	return redo.Wait(w.reading) == nil
 }
 
 // prepare takes the next batch of a window and hands it over when it is

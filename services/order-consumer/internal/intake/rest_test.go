@@ -45,8 +45,27 @@ func (s *stages) at(what string, offset int64, nth int) int {
 func TestIntakeJudgesAheadOfTheRest(t *testing.T) {
 	t.Parallel()
 
+	t.Run("WithinAWindow", func(t *testing.T) {
+		t.Parallel()
+		judgesAhead(t, func(*Config) {})
+	})
+	t.Run("FromWindowToWindow", func(t *testing.T) {
+		t.Parallel()
+		judgesAhead(t, func(c *Config) { c.Window = 5 })
+	})
+	t.Run("FromFetchToFetch", func(t *testing.T) {
+		t.Parallel()
+		judgesAhead(t, func(c *Config) { c.Window, c.MaxBytes = 5, 1 })
+	})
+}
+
+func judgesAhead(t *testing.T, change func(*Config)) {
+	t.Helper()
+
 	b := bench(t)
-	b.send(t, 15, 1)
+	for range 3 { // As many batches of the log, since a fetch gives at least one.
+		b.send(t, 5, 1)
+	}
 
 	var s stages
 
@@ -76,7 +95,7 @@ func TestIntakeJudgesAheadOfTheRest(t *testing.T) {
 
 			return nil
 		}, nil
-	}, func(c *Config) { c.MaxRecords = 5 })
+	}, func(c *Config) { c.MaxRecords = 5 }, change)
 
 	eventually(t, "everything is committed", func() bool { return b.allCommitted(t) })
 	m.stop(t)
