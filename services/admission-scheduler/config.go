@@ -45,7 +45,7 @@ type Config struct {
 func loadConfig(s *config.Source) Config {
 	c := Config{
 		Listen:      s.Addr("LISTEN", ":8081", "where operators are served; never on a public network"),
-		AdminListen: s.Addr("ADMIN_LISTEN", ":9081", "health, metrics and profiles; reached by the deployment only"),
+		AdminListen: adminListen(s),
 
 		RedisAddrs: s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
 		KeyPrefix:  s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
@@ -82,6 +82,11 @@ func loadConfig(s *config.Source) Config {
 		}
 	}
 	return c
+}
+
+// adminListen is read alone by the subcommand healthcheck.
+func adminListen(s *config.Source) string {
+	return s.Addr("ADMIN_LISTEN", ":9081", "health, metrics and profiles; reached by the deployment only")
 }
 
 // replayTopics reads where operators may have events replayed to. Commands never: an event there would be read as something else (F31).

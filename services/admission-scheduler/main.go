@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"hanjul/pkg/config"
+	"hanjul/pkg/healthcheck"
 	"hanjul/pkg/lifecycle"
 	"hanjul/pkg/telemetry"
 )
@@ -31,6 +32,9 @@ func main() {
 }
 
 func run(args, environ []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == healthcheck.Name {
+		return health().Run(context.Background(), args[1:], environ, stdout, stderr)
+	}
 	flags := flag.NewFlagSet("admission-scheduler", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	validate := flags.Bool("validate", false, "check the settings, print every fault, and end")
@@ -81,10 +85,17 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// health asks the process that runs beside this one.
+func health() healthcheck.Command {
+	return healthcheck.Command{Binary: "admission-scheduler", Service: service, Listen: adminListen}
+}
+
 // usage prints the flags and every setting.
 func usage(flags *flag.FlagSet) {
 	w := flags.Output()
 	_, _ = fmt.Fprintln(w, "admission-scheduler lets people of every line through at their pace, and serves the operators' desk.")
+	_, _ = fmt.Fprintln(w, "\nSubcommand (admission-scheduler healthcheck -help tells more); without it the service runs:")
+	_, _ = fmt.Fprintf(w, "  %s  %s\n", healthcheck.Name, healthcheck.Summary)
 	_, _ = fmt.Fprintln(w, "\nFlags:")
 	flags.PrintDefaults()
 	_, _ = fmt.Fprintln(w, "\nSettings, from the environment:")

@@ -49,6 +49,7 @@ func TestRun(t *testing.T) {
 			"HANJUL_SCHEDULER_REDIS_ADDRS: ", "HANJUL_SCHEDULER_KAFKA_BROKERS: ", "HANJUL_SCHEDULER_POSTGRES_URL: ", "HANJUL_SCHEDULER_IDENTITY: ",
 			"HANJUL_SCHEDULER_KEY_COMMAND: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ",
 		}},
+		{"AHealthCheckOfNobody", []string{"healthcheck"}, environ("HANJUL_ADMIN_LISTEN=127.0.0.1:1"), 1, []string{"admission-scheduler: "}},
 		{"AnUnknownFlag", []string{"-verbose"}, nil, 2, []string{"-verbose"}},
 		{"AnArgument", []string{"now"}, nil, 2, []string{`unexpected argument "now"`}},
 	}

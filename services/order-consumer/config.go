@@ -69,7 +69,7 @@ type KafkaConfig struct {
 // loadConfig reads every setting from the source; the faults are the source's to tell.
 func loadConfig(s *config.Source) Config {
 	c := Config{
-		AdminListen: s.Addr("ADMIN_LISTEN", ":9082", "health, metrics and profiles; reached by the deployment only"),
+		AdminListen: adminListen(s),
 		LogLevel:    logLevel(s),
 
 		RedisAddrs:   redisAddrs(s),
@@ -148,6 +148,11 @@ func replayTopics(s *config.Source, k KafkaConfig) []string {
 // replayable are the topics that events may be replayed to, the live one first.
 func (c Config) replayable() []string {
 	return append([]string{c.Kafka.Topics.Events}, c.ReplayTopics...)
+}
+
+// adminListen is read alone by the subcommand healthcheck.
+func adminListen(s *config.Source) string {
+	return s.Addr("ADMIN_LISTEN", ":9082", "health, metrics and profiles; reached by the deployment only")
 }
 
 func topicOrders(s *config.Source) string {

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"hanjul/pkg/config"
+	"hanjul/pkg/healthcheck"
 	"hanjul/pkg/lifecycle"
 	"hanjul/pkg/telemetry"
 )
@@ -50,6 +51,7 @@ func commands() []command {
 		{"orders", "show what is known of an order", orders},
 		{"audit", "hold a product's books against the promises", auditBooks},
 		{"outbox", "show what is published and what waits; publish events again", outboxCommand},
+		{healthcheck.Name, healthcheck.Summary, health},
 	}
 }
 
@@ -139,6 +141,11 @@ func usage(flags *flag.FlagSet) {
 	_ = source.WriteHelp(w)
 }
 
+// health asks the process that runs beside this one.
+func health(ctx context.Context, e environment, args []string) int {
+	return healthcheck.Command{Binary: "order-consumer", Service: service, Listen: adminListen}.Run(ctx, args, e.environ, e.stdout, e.stderr)
+}
+
 // parse reads a subcommand's flags. done says that the command is over, with that exit code.
 func parse(e environment, flags *flag.FlagSet, help string, args []string) (code int, done bool) {
 	flags.SetOutput(e.stderr)
@@ -158,28 +165,10 @@ func parse(e environment, flags *flag.FlagSet, help string, args []string) (code
 	return 0, false
 }
 
-// settings reads what a subcommand needs and no more, so that a job which only migrates need not be given keys. ok is false when
-// a setting is at fault; that was printed.
+// settings reads what a subcommand needs and no more. ok is false when a setting is at fault; that was printed.
 func settings[T any](e environment, load func(*config.Source) T) (value T, ok bool) {
-	probe := config.NewSource(nil, service)
-	load(probe)
-	var wanted []string
-	for _, setting := range probe.Settings() {
-		for _, prefix := range []string{"HANJUL_" + service + "_", "HANJUL_"} {
-			wanted = append(wanted, prefix+setting.Name+"=", prefix+setting.Name+"_FILE=")
-		}
-	}
-	var environ []string
-	for _, entry := range e.environ {
-		for _, name := range wanted {
-			if strings.HasPrefix(entry, name) {
-				environ = append(environ, entry)
-			}
-		}
-	}
-	source := config.NewSource(environ, service)
-	value = load(source)
-	if err := source.Err(); err != nil {
+	value, err := config.Only(e.environ, service, load)
+	if err != nil {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return value, false
 	}

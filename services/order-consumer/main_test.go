@@ -81,6 +81,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"topics"}, 2, []string{"expected one of --create, --check and --print"}},
 		{[]string{"topics", "--create", "--check"}, 2, []string{"expected one of"}},
 		{[]string{"topics", "--create"}, 2, []string{"HANJUL_CONSUMER_KAFKA_BROKERS: found nothing"}},
+		{[]string{"healthcheck", "-help"}, 0, []string{"order-consumer healthcheck --timeout 5s"}},
+		{[]string{"healthcheck", "now"}, 2, []string{`unexpected argument "now"`}},
 		{[]string{"audit", "-help"}, 0, []string{"order-consumer audit --product"}},
 		{[]string{"audit"}, 2, []string{"--product"}},
 		{[]string{"audit", "--product", "p"}, 2, []string{"HANJUL_CONSUMER_POSTGRES_URL"}},

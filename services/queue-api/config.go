@@ -55,7 +55,7 @@ func loadConfig(s *config.Source) Config {
 	}
 	c := Config{
 		Listen:      s.Addr("LISTEN", ":8080", "where the storefront is served"),
-		AdminListen: s.Addr("ADMIN_LISTEN", ":9080", "health, metrics and profiles; reached by the deployment only"),
+		AdminListen: adminListen(s),
 
 		RedisAddrs:   s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
 		RedisTimeout: s.Duration("REDIS_TIMEOUT", 400*time.Millisecond, 10*time.Millisecond, 10*time.Second, "longest wait for one answer of Redis"),
@@ -105,6 +105,11 @@ func loadConfig(s *config.Source) Config {
 		s.Fault("DRAIN", "expected longer than SEND_TIMEOUT (%s), so that no order in hand is cut", c.SendTimeout)
 	}
 	return c
+}
+
+// adminListen is read alone by the subcommand healthcheck.
+func adminListen(s *config.Source) string {
+	return s.Addr("ADMIN_LISTEN", ":9080", "health, metrics and profiles; reached by the deployment only")
 }
 
 // key reads a secret that is one key line.

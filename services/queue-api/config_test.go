@@ -68,10 +68,10 @@ func TestLoadConfig(t *testing.T) {
 			text string
 		}{
 			"-validate": {0, "settings: ok"}, "-version": {0, "queue-api "}, "-help": {0, "HANJUL_API_LISTEN"},
-			"-no": {exitUsage, "no"}, "more": {exitUsage, "more"},
+			"healthcheck": {exitFailed, "queue-api: "}, "-no": {exitUsage, "no"}, "more": {exitUsage, "more"},
 		} {
 			var out bytes.Buffer
-			if code := run([]string{arg}, environment(), &out, &out); code != want.code || !strings.Contains(out.String(), want.text) {
+			if code := run([]string{arg}, environment("HANJUL_ADMIN_LISTEN=127.0.0.1:1"), &out, &out); code != want.code || !strings.Contains(out.String(), want.text) {
 				t.Errorf("%s: %d %s", arg, code, out.String())
 			}
 		}
