@@ -10,15 +10,34 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"hanjul/pkg/config"
 )
 
-// Config is what a service chooses of its connections. Zero values mean the defaults named at each field.
+// Mode says how the Redis at the addresses is run.
+type Mode string
+
+// The modes. The zero Mode is Cluster.
+const (
+	Cluster    Mode = "cluster"    // the addresses are any nodes of a cluster, also of one node
+	Standalone Mode = "standalone" // the address is the one server
+	Sentinel   Mode = "sentinel"   // the addresses are Sentinels, which know the master
+)
+
+// Config is how Redis is reached, as Read takes it from the settings, and what a service adds for itself. Zero values mean the defaults
+// named at each field.
 type Config struct {
-	Addrs      []string // host:port of any nodes of the cluster; at least one
-	Username   string
-	Password   string
-	TLS        *tls.Config
-	Standalone bool          // the server is one node without cluster mode; default: a cluster, also of one node
+	Addrs    []string // host:port; at least one
+	Mode     Mode
+	Master   string // the Sentinels' name of the master; in mode Sentinel only
+	Username string
+	Password config.Secret
+	// How the Sentinels are logged in to; in mode Sentinel only.
+	SentinelUsername string
+	SentinelPassword config.Secret
+	TLS              *tls.Config // nil: not encrypted
+
 	Timeout    time.Duration // of one read or write; default 400 ms: a request must be answered before its caller gives up
 	PoolSize   int           // connections per node; default 16 per processor
 	ClientName string
@@ -27,15 +46,16 @@ type Config struct {
 // Validate tells every fault at once.
 func (c Config) Validate() error {
 	var faults []error
-	if len(c.Addrs) == 0 {
-		faults = append(faults, errors.New("redis addresses: expected at least one host:port"))
+	fault := func(wrong bool, text string) {
+		if wrong {
+			faults = append(faults, errors.New(text))
+		}
 	}
-	if c.Standalone && len(c.Addrs) > 1 {
-		faults = append(faults, errors.New("redis addresses: expected one for a server without cluster mode"))
-	}
-	if c.Timeout < 0 || c.PoolSize < 0 {
-		faults = append(faults, errors.New("redis timeout and pool size: expected 0 or more"))
-	}
+	fault(len(c.Addrs) == 0, "redis addresses: expected at least one host:port")
+	fault(c.Mode == Standalone && len(c.Addrs) > 1, "redis addresses: expected one for a server without cluster mode")
+	fault((c.Mode == Sentinel) != (c.Master != ""), "redis master: expected the Sentinels' name of it in mode sentinel, and none in another")
+	fault(c.Mode != "" && c.Mode != Cluster && c.Mode != Standalone && c.Mode != Sentinel, "redis mode: expected cluster, standalone or sentinel")
+	fault(c.Timeout < 0 || c.PoolSize < 0, "redis timeout and pool size: expected 0 or more")
 	return errors.Join(faults...)
 }
 
@@ -50,8 +70,13 @@ func ClientOptions(c Config) *redis.UniversalOptions {
 		pool = 16 * runtime.GOMAXPROCS(0)
 	}
 	return &redis.UniversalOptions{
-		Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLS, ClientName: c.ClientName,
-		IsClusterMode:         !c.Standalone,
+		Addrs: c.Addrs, MasterName: c.Master, ClientName: c.ClientName, TLSConfig: c.TLS,
+		Username: c.Username, Password: c.Password.Reveal(),
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword.Reveal(),
+		IsClusterMode: c.Mode == "" || c.Mode == Cluster,
+		// No server of ours tells of its maintenance, and a user with the least rights may not ask for it.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+
 		ContextTimeoutEnabled: true, // a request's deadline bounds the wait for the socket too
 		ReadTimeout:           timeout, WriteTimeout: timeout, DialTimeout: 2 * time.Second,
 		PoolSize: pool, PoolTimeout: timeout,
@@ -59,9 +84,10 @@ func ClientOptions(c Config) *redis.UniversalOptions {
 	}
 }
 
-// OnceOptions are the options of a client that sends a command at most once. Admissions use it: a repeat would admit
+// OnceOptions are the options of a client that sends a command at most once, in every mode. Admissions use it: a repeat would admit
 // another batch, within rate and capacity, that nobody asked for. A cluster client repeats by its redirects as well as by
-// its retries, hence both are off; after a redirect the error is returned and the next call knows the new node.
+// its retries, hence both are off; after a redirect the error is returned and the next call knows the new node. A client that follows
+// Sentinels returns the error of the master that was lost, and the next call goes to the new one.
 func OnceOptions(c Config) *redis.UniversalOptions {
 	o := ClientOptions(c)
 	o.MaxRetries, o.MaxRedirects = -1, -1

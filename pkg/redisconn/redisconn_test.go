@@ -46,7 +46,10 @@ func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []redisconn.Config{
 		{},
-		{Addrs: []string{"a:1", "b:1"}, Standalone: true},
+		{Addrs: []string{"a:1", "b:1"}, Mode: redisconn.Standalone},
+		{Addrs: []string{"a:1"}, Mode: redisconn.Sentinel},
+		{Addrs: []string{"a:1"}, Master: "m"},
+		{Addrs: []string{"a:1"}, Mode: "many"},
 		{Addrs: []string{"a:1"}, Timeout: -1},
 		{Addrs: []string{"a:1"}, PoolSize: -1},
 	} {

@@ -55,10 +55,9 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	}
 	app.close = append(app.close, box.Close)
 
-	conn := redisconn.Config{Addrs: c.RedisAddrs, ClientName: "admission-scheduler"}
-	once := redisconn.OnceOptions(conn)
-	once.PoolSize = max(once.PoolSize, min(c.Concurrency, redisconn.ClientOptions(conn).PoolSize))
-	rdb, rdbOnce := redisconn.New(redisconn.ClientOptions(conn)), redisconn.New(once)
+	once := redisconn.OnceOptions(c.Redis)
+	once.PoolSize = max(once.PoolSize, min(c.Concurrency, redisconn.ClientOptions(c.Redis).PoolSize))
+	rdb, rdbOnce := redisconn.New(redisconn.ClientOptions(c.Redis)), redisconn.New(once)
 	app.close = append(app.close, closer(rdb), closer(rdbOnce))
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	room := waitingroom.New(rdb, keys)

@@ -6,6 +6,7 @@ import (
 
 	"hanjul/pkg/config"
 	"hanjul/pkg/keyring"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 	"hanjul/services/admission-scheduler/internal/operator"
 )
@@ -18,8 +19,8 @@ type Config struct {
 	Listen, AdminListen string
 	LogLevel            slog.Level
 
-	RedisAddrs []string
-	KeyPrefix  string
+	Redis     redisconn.Config
+	KeyPrefix string
 
 	KafkaBrokers    []string
 	KafkaPartitions int
@@ -47,8 +48,8 @@ func loadConfig(s *config.Source) Config {
 		Listen:      s.Addr("LISTEN", ":8081", "where operators are served; never on a public network"),
 		AdminListen: adminListen(s),
 
-		RedisAddrs: s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
-		KeyPrefix:  s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+		Redis:     redisconn.Read(s),
+		KeyPrefix: redisconn.ReadKeyPrefix(s),
 
 		KafkaBrokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
 		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
@@ -64,6 +65,7 @@ func loadConfig(s *config.Source) Config {
 		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),
 		ReadyDrain:  s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
+	c.Redis.ClientName = "admission-scheduler"
 	c.ReplayTopics = replayTopics(s, c.TopicOrders)
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {

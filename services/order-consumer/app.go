@@ -69,9 +69,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	}
 	app.close = append(app.close, box.Close)
 
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{
-		Addrs: c.RedisAddrs, Timeout: c.RedisTimeout, ClientName: "order-consumer",
-	}))
+	rdb := redisconn.New(redisconn.ClientOptions(c.Redis))
 	app.close = append(app.close, closer(rdb))
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	units, statuses := stock.New(rdb, keys), orderstatus.New(rdb, keys, orderstatus.Config{TTL: c.StatusTTL})

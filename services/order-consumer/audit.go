@@ -40,9 +40,8 @@ func auditBooks(ctx context.Context, e environment, args []string) int {
 		return exitFailed
 	}
 	defer books.Close()
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{
-		Addrs: c.RedisAddrs, Timeout: c.RedisTimeout, ClientName: "order-consumer-audit",
-	}))
+	c.Redis.ClientName = "order-consumer-audit"
+	rdb := redisconn.New(redisconn.ClientOptions(c.Redis))
 	defer closer(rdb)()
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	err = audit.Run(ctx, audit.Sources{

@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/pass"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 )
 
@@ -23,10 +24,9 @@ type Config struct {
 	AdminListen string
 	LogLevel    slog.Level
 
-	RedisAddrs   []string
-	RedisTimeout time.Duration
-	KeyPrefix    string
-	StatusTTL    time.Duration
+	Redis     redisconn.Config
+	KeyPrefix string
+	StatusTTL time.Duration
 
 	Kafka    KafkaConfig
 	Group    string
@@ -72,10 +72,9 @@ func loadConfig(s *config.Source) Config {
 		AdminListen: adminListen(s),
 		LogLevel:    logLevel(s),
 
-		RedisAddrs:   redisAddrs(s),
-		RedisTimeout: redisTimeout(s),
-		KeyPrefix:    keyPrefix(s),
-		StatusTTL:    s.Duration("STATUS_TTL", 7*24*time.Hour, time.Minute, 365*24*time.Hour, "how long Redis keeps an order's status; one that is gone comes back when it is asked for"),
+		Redis:     loadRedis(s),
+		KeyPrefix: redisconn.ReadKeyPrefix(s),
+		StatusTTL: s.Duration("STATUS_TTL", 7*24*time.Hour, time.Minute, 365*24*time.Hour, "how long Redis keeps an order's status; one that is gone comes back when it is asked for"),
 
 		Kafka:   loadKafka(s),
 		Group:   s.String("GROUP", "order-consumer", "a group's name", "the consumer group"),
@@ -173,16 +172,12 @@ func (k KafkaConfig) specs() []kafka.TopicSpec {
 	return []kafka.TopicSpec{orders, events, letters}
 }
 
-func redisAddrs(s *config.Source) []string {
-	return s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode")
-}
-
-func redisTimeout(s *config.Source) time.Duration {
-	return s.Duration("REDIS_TIMEOUT", time.Second, 10*time.Millisecond, 30*time.Second, "longest wait for one answer of Redis")
-}
-
-func keyPrefix(s *config.Source) string {
-	return s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key")
+// loadRedis reads how Redis is reached, for the service and for the subcommands that look there.
+func loadRedis(s *config.Source) redisconn.Config {
+	c := redisconn.Read(s)
+	c.Timeout = s.Duration("REDIS_TIMEOUT", time.Second, 10*time.Millisecond, 30*time.Second, "longest wait for one answer of Redis")
+	c.ClientName = "order-consumer"
+	return c
 }
 
 func commandKey(s *config.Source) keyring.Key {

@@ -69,9 +69,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{
-		Addrs: cfg.RedisAddrs, Timeout: cfg.RedisTimeout, ClientName: "queue-api",
-	}))
+	rdb := redisconn.New(redisconn.ClientOptions(cfg.Redis))
 	keys := product.Keyspace{Prefix: cfg.KeyPrefix}
 	room, statuses := waitingroom.New(rdb, keys), orderstatus.New(rdb, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})

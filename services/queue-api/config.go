@@ -2,12 +2,12 @@ package main
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"hanjul/pkg/config"
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/pass"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 	"hanjul/services/queue-api/internal/httpapi"
 )
@@ -20,9 +20,8 @@ type Config struct {
 	Listen, AdminListen string
 	LogLevel            slog.Level
 
-	RedisAddrs   []string
-	RedisTimeout time.Duration
-	KeyPrefix    string
+	Redis     redisconn.Config
+	KeyPrefix string
 
 	KafkaBrokers    []string
 	KafkaPartitions int
@@ -57,9 +56,8 @@ func loadConfig(s *config.Source) Config {
 		Listen:      s.Addr("LISTEN", ":8080", "where the storefront is served"),
 		AdminListen: adminListen(s),
 
-		RedisAddrs:   s.Addrs("REDIS_ADDRS", "", "Redis nodes to start from, in cluster mode"),
-		RedisTimeout: s.Duration("REDIS_TIMEOUT", 400*time.Millisecond, 10*time.Millisecond, 10*time.Second, "longest wait for one answer of Redis"),
-		KeyPrefix:    s.String("KEY_PREFIX", "hanjul:", "a text without braces", "begins the name of every Redis key"),
+		Redis:     loadRedis(s),
+		KeyPrefix: redisconn.ReadKeyPrefix(s),
 
 		KafkaBrokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
 		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
@@ -80,9 +78,6 @@ func loadConfig(s *config.Source) Config {
 		SweepEvery:      s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),
 		ReadyDrain:      s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 		Drain:           s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
-	}
-	if strings.ContainsAny(c.KeyPrefix, "{}") {
-		s.Fault("KEY_PREFIX", "expected no braces, which would move the keys' slots")
 	}
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {
@@ -110,6 +105,14 @@ func loadConfig(s *config.Source) Config {
 // adminListen is read alone by the subcommand healthcheck.
 func adminListen(s *config.Source) string {
 	return s.Addr("ADMIN_LISTEN", ":9080", "health, metrics and profiles; reached by the deployment only")
+}
+
+// loadRedis reads how Redis is reached; people wait for its answers.
+func loadRedis(s *config.Source) redisconn.Config {
+	c := redisconn.Read(s)
+	c.Timeout = s.Duration("REDIS_TIMEOUT", 400*time.Millisecond, 10*time.Millisecond, 10*time.Second, "longest wait for one answer of Redis")
+	c.ClientName = "queue-api"
+	return c
 }
 
 // key reads a secret that is one key line.
