@@ -11,6 +11,20 @@ import (
 	"hanjul/deploy/local"
 )
 
+// fetchKafka prints the folder of Apache Kafka's jars, fetched where they are not here yet.
+func fetchKafka(ctx context.Context) error {
+	data, err := local.DataHome()
+	if err != nil {
+		return err
+	}
+	jars, err := local.FetchKafka(ctx, local.KafkaHome(data))
+	if err != nil {
+		return err
+	}
+	fmt.Println(jars)
+	return nil
+}
+
 // kafka keeps one Apache Kafka node running until a signal. Its records stay.
 func kafka(ctx context.Context) (err error) {
 	data, err := local.DataHome()

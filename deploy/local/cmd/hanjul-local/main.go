@@ -21,6 +21,7 @@ const usage = `usage: hanjul-local COMMAND
   with-servers -- CMD   start Redis, Postgres and Kafka, run CMD with their addresses, stop them
   run                   keep the whole stack running with a product open; state survives a restart
   kafka                 fetch Apache Kafka's jars and run one node (Java 17 and Maven needed)
+  kafka jars            only fetch them, and print their folder
 
 Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
 else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
@@ -58,7 +59,14 @@ func dispatch(ctx context.Context, complaints io.Writer, args []string) (code in
 	case "run":
 		return 0, run(ctx)
 	case "kafka":
-		return 0, kafka(ctx)
+		switch {
+		case len(args) == 1:
+			return 0, kafka(ctx)
+		case len(args) == 2 && args[1] == "jars":
+			return 0, fetchKafka(ctx)
+		default:
+			return 2, fmt.Errorf("kafka: unexpected argument %q; there is only jars", args[len(args)-1])
+		}
 	case "help", "-h", "-help", "--help":
 		fmt.Print(usage)
 		return 0, nil

@@ -148,7 +148,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"fly"}, {"with-servers"}, {"with-servers", "--"}} {
+	for _, args := range [][]string{nil, {"fly"}, {"with-servers"}, {"with-servers", "--"}, {"kafka", "tea"}} {
 		if code, _ := dispatch(t.Context(), io.Discard, args); code != 2 {
 			t.Errorf("%q: code %d", args, code)
 		}
