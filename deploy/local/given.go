@@ -15,16 +15,23 @@ type Given struct {
 	Kafka    []string
 	// Jars asks for Apache Kafka from its jars where no address is given.
 	Jars bool
+	// RedisKind asks for another Redis than one node in cluster mode where no
+	// address is given: "cluster" is RedisCluster.
+	RedisKind string
 }
 
+// kindCluster is what HANJUL_REDIS says to ask for a RedisCluster.
+const kindCluster = "cluster"
+
 // GivenByEnvironment reads HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL,
-// HANJUL_KAFKA_BROKERS and HANJUL_KAFKA.
+// HANJUL_KAFKA_BROKERS, HANJUL_KAFKA and HANJUL_REDIS.
 func GivenByEnvironment() Given {
 	return Given{
-		Redis:    list(os.Getenv("HANJUL_REDIS_ADDRS")),
-		Postgres: os.Getenv("HANJUL_POSTGRES_URL"),
-		Kafka:    list(os.Getenv("HANJUL_KAFKA_BROKERS")),
-		Jars:     os.Getenv("HANJUL_KAFKA") == "jars",
+		Redis:     list(os.Getenv("HANJUL_REDIS_ADDRS")),
+		Postgres:  os.Getenv("HANJUL_POSTGRES_URL"),
+		Kafka:     list(os.Getenv("HANJUL_KAFKA_BROKERS")),
+		Jars:      os.Getenv("HANJUL_KAFKA") == "jars",
+		RedisKind: os.Getenv("HANJUL_REDIS"),
 	}
 }
 

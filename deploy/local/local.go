@@ -12,7 +12,8 @@
 // (HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL, HANJUL_KAFKA_BROKERS); a program on
 // this machine (redis-server 7.0 or newer, postgres 15 or newer); for Kafka a
 // broker inside this process, or Apache Kafka from its jars where
-// HANJUL_KAFKA=jars asks for it.
+// HANJUL_KAFKA=jars asks for it. HANJUL_REDIS=cluster asks for six processes of
+// redis-server, three primaries and their replicas, instead of one.
 package local
 
 import (

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -38,6 +39,11 @@ type ServersOptions struct {
 	// the environment names; 0 means one broker of the usual kind. Its state
 	// does not survive a restart of all of it.
 	KafkaNodes int
+	// RedisCluster asks for a cluster of six processes, whatever Redis the
+	// environment names. Its state does not survive a restart of all of it.
+	RedisCluster bool
+	// RedisNodeTimeout is that of a Redis Cluster, see RedisClusterOptions.
+	RedisNodeTimeout time.Duration
 	// Log gets what the servers print; nil drops it.
 	Log io.Writer
 }
@@ -47,11 +53,12 @@ type ServersOptions struct {
 type Servers struct {
 	given Given
 
-	redis    *Redis
-	postgres *Postgres
-	kafka    *Kafka
-	jars     *KafkaJars
-	cluster  *KafkaCluster
+	redis        *Redis
+	redisCluster *RedisCluster
+	postgres     *Postgres
+	kafka        *Kafka
+	jars         *KafkaJars
+	cluster      *KafkaCluster
 
 	lines []string
 }
@@ -62,7 +69,10 @@ type Servers struct {
 func StartServers(ctx context.Context, options ServersOptions) (*Servers, error) {
 	s := &Servers{given: GivenByEnvironment()}
 	if options.Private {
-		s.given = Given{Jars: s.given.Jars}
+		s.given = Given{Jars: s.given.Jars, RedisKind: s.given.RedisKind}
+	}
+	if options.RedisCluster {
+		s.given.Redis, s.given.RedisKind = nil, kindCluster
 	}
 	if options.KafkaNodes > 0 {
 		s.given.Kafka, s.given.Jars = nil, true
@@ -83,6 +93,20 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 		func() (line string, err error) {
 			if len(s.given.Redis) > 0 {
 				return describeRedis(ctx, s.given.Redis)
+			}
+			switch s.given.RedisKind {
+			case "":
+			case kindCluster:
+				s.redisCluster, err = StartRedisCluster(ctx, RedisClusterOptions{
+					Dir: dir("redis-cluster"), NodeTimeout: options.RedisNodeTimeout, Log: options.Log,
+				})
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("redis     %s (redis %s, three primaries and their replicas, started here)",
+					strings.Join(s.redisCluster.Addrs(), ","), s.redisCluster.Version()), nil
+			default:
+				return "", fmt.Errorf("HANJUL_REDIS: expected nothing or %q, got %q", kindCluster, s.given.RedisKind)
 			}
 			s.redis, err = StartRedis(ctx, RedisOptions{Dir: dir("redis"), Persist: options.Persist, Port: port(redisPort), Log: options.Log})
 			if err != nil {
@@ -151,10 +175,14 @@ func (s *Servers) Describe() []string { return s.lines }
 
 // RedisAddrs are the nodes, host:port.
 func (s *Servers) RedisAddrs() []string {
-	if s.redis == nil {
+	switch {
+	case s.redis != nil:
+		return []string{s.redis.Addr()}
+	case s.redisCluster != nil:
+		return s.redisCluster.Addrs()
+	default:
 		return s.given.Redis
 	}
-	return []string{s.redis.Addr()}
 }
 
 // PostgresURL is the address of the database to make others from.
@@ -202,6 +230,9 @@ func (s *Servers) Stop(ctx context.Context) error {
 	}
 	if s.redis != nil {
 		faults = append(faults, s.redis.Stop(ctx))
+	}
+	if s.redisCluster != nil {
+		faults = append(faults, s.redisCluster.Stop(ctx))
 	}
 	if s.postgres != nil {
 		faults = append(faults, s.postgres.Stop(ctx))

@@ -204,8 +204,11 @@ func (s *Stack) Dir() string { return s.dir }
 // Servers are the three servers.
 func (s *Stack) Servers() *Servers { return s.servers }
 
-// Redis is the Redis started here, nil when one was given.
+// Redis is the Redis started here, nil when one was given or it is a cluster.
 func (s *Stack) Redis() *Redis { return s.servers.redis }
+
+// RedisCluster is the Redis Cluster started here, nil when neither the options nor HANJUL_REDIS asked for one.
+func (s *Stack) RedisCluster() *RedisCluster { return s.servers.redisCluster }
 
 // Postgres is the Postgres started here, nil when one was given.
 func (s *Stack) Postgres() *Postgres { return s.servers.postgres }

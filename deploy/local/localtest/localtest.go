@@ -1,5 +1,6 @@
 // Package localtest gives the tests of every module their servers: a Redis in
-// one-node cluster mode, a Postgres, a Kafka broker.
+// one-node cluster mode (or a Redis Cluster, HANJUL_REDIS=cluster), a Postgres, a
+// Kafka broker.
 //
 // It owns the servers a test process shares, and their names: a fresh key
 // prefix, database or topic per test, so that tests run in parallel and nothing
@@ -33,9 +34,10 @@ const startLimit = 2 * time.Minute
 // servers are what one test process shares. This is the one variable of the
 // package: a test binary has no place of its own to keep them.
 var servers struct {
-	redis    shared[*local.Redis]
-	postgres shared[*local.Postgres]
-	kafka    shared[*local.Kafka]
+	redis        shared[*local.Redis]
+	redisCluster shared[*local.RedisCluster]
+	postgres     shared[*local.Postgres]
+	kafka        shared[*local.Kafka]
 }
 
 // shared is a server started on first use.
@@ -81,6 +83,14 @@ type RedisFixture struct {
 func Redis(t testing.TB) RedisFixture {
 	t.Helper()
 	fixture := RedisFixture{Addrs: local.GivenByEnvironment().Redis, Prefix: "t" + random() + ":"}
+	if len(fixture.Addrs) == 0 && local.GivenByEnvironment().RedisKind != "" {
+		// Nobody kills a node of what all tests share, so a busy machine gets Redis's own patience.
+		cluster, err := servers.redisCluster.get(func(ctx context.Context) (*local.RedisCluster, error) {
+			return local.StartRedisCluster(ctx, local.RedisClusterOptions{NodeTimeout: 15 * time.Second})
+		})
+		Need(t, err)
+		fixture.Addrs = cluster.Addrs()
+	}
 	if len(fixture.Addrs) == 0 {
 		server, err := servers.redis.get(func(ctx context.Context) (*local.Redis, error) {
 			return local.StartRedis(ctx, local.RedisOptions{})
@@ -90,6 +100,15 @@ func Redis(t testing.TB) RedisFixture {
 	}
 	logOnFailure(t, "redis %s, keys start with %s", strings.Join(fixture.Addrs, ","), fixture.Prefix)
 	return fixture
+}
+
+// RedisCluster gives a Redis Cluster of the test's own, whose primaries may be killed.
+func RedisCluster(t testing.TB) *local.RedisCluster {
+	t.Helper()
+	cluster, err := local.StartRedisCluster(t.Context(), local.RedisClusterOptions{Log: t.Output()})
+	Need(t, err)
+	t.Cleanup(func() { stop(t, cluster) })
+	return cluster
 }
 
 // PrivateRedis gives a Redis of the test's own, which may be flushed, killed,

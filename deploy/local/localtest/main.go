@@ -13,6 +13,7 @@ import (
 func Main(m *testing.M) {
 	code := m.Run()
 	servers.redis.stop()
+	servers.redisCluster.stop()
 	servers.postgres.stop()
 	servers.kafka.stop()
 	if code == 0 {
@@ -31,5 +32,8 @@ func ignored() []goleak.Option {
 		// idle limit; http.DefaultTransport belongs to nobody.
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		// A pool whose Redis is away looks for it once a second, and ends at the
+		// look after its Close.
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
 	}
 }

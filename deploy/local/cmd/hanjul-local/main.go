@@ -24,7 +24,8 @@ const usage = `usage: hanjul-local COMMAND
   kafka jars            only fetch them, and print their folder
 
 Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
-else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
+else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker,
+HANJUL_REDIS=cluster three Redis primaries with a replica each instead of one node.
 `
 
 func main() {

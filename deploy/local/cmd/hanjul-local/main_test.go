@@ -42,7 +42,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), "INSTALL=0", "HANJUL_REDIS_ADDRS=", "HANJUL_POSTGRES_URL=", "HANJUL_KAFKA_BROKERS=", "HANJUL_KAFKA=")
+	cmd.Env = append(os.Environ(), "INSTALL=0", "HANJUL_REDIS_ADDRS=", "HANJUL_POSTGRES_URL=", "HANJUL_KAFKA_BROKERS=", "HANJUL_KAFKA=", "HANJUL_REDIS=")
 	return cmd
 }
 
