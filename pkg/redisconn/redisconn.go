@@ -95,5 +95,17 @@ func OnceOptions(c Config) *redis.UniversalOptions {
 	return o
 }
 
+// mapEvery is the longest that a cluster client believes what it knows of who serves which slot. A redirect makes it look at once, but a
+// primary that died redirects nobody: by default the client would call there for a minute after its replica was promoted. A look is
+// one command a second and process, to any node, beside the commands in hand.
+const mapEvery = time.Second
+
 // New makes a client. It does not connect; the first command or Ready does. The caller closes it.
-func New(o *redis.UniversalOptions) redis.UniversalClient { return redis.NewUniversalClient(o) }
+func New(o *redis.UniversalOptions) redis.UniversalClient {
+	if !o.IsClusterMode {
+		return redis.NewUniversalClient(o)
+	}
+	cluster := o.Cluster()
+	cluster.ClusterStateReloadInterval = mapEvery
+	return redis.NewClusterClient(cluster)
+}
