@@ -52,6 +52,11 @@ run: build ## keep the whole stack running, with a product open; state survives 
 .PHONY: test
 test: build warn-race ## the whole suite, with its servers and the race detector
 	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -timeout $(TEST_TIMEOUT) work
+	@$(MAKE) test-standalone
+
+.PHONY: test-standalone
+test-standalone: ## the owners of Redis keys, on a server without cluster mode (HANJUL_REDIS_SERVER=valkey-server: on Valkey)
+	HANJUL_REDIS=standalone HANJUL_REDIS_ADDRS= $(GO_TEST) -timeout $(TEST_TIMEOUT) hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus
 
 .PHONY: race
 race: test ## the same: the suite always runs with the race detector

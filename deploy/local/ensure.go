@@ -71,7 +71,7 @@ func Check(ctx context.Context) error {
 func lacking(ctx context.Context) (missing []string, err error) {
 	given := GivenByEnvironment()
 	if len(given.Redis) == 0 {
-		if _, _, err := findRedis(ctx); errors.Is(err, ErrMissing) {
+		if _, err := findRedis(ctx); errors.Is(err, ErrMissing) {
 			missing = append(missing, redisPackage)
 		} else if err != nil {
 			return nil, err

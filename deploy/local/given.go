@@ -16,12 +16,19 @@ type Given struct {
 	// Jars asks for Apache Kafka from its jars where no address is given.
 	Jars bool
 	// RedisKind asks for another Redis than one node in cluster mode where no
-	// address is given: "cluster" is RedisCluster.
+	// address is given: "cluster" is RedisCluster, "standalone" has no cluster mode.
 	RedisKind string
 }
 
-// kindCluster is what HANJUL_REDIS says to ask for a RedisCluster.
-const kindCluster = "cluster"
+// What HANJUL_REDIS says to ask for another Redis than the usual one.
+const (
+	kindCluster    = "cluster"
+	kindStandalone = "standalone"
+)
+
+// RedisMode is "cluster" or "standalone", as the setting REDIS_MODE has it, of
+// the Redis that is asked for or given.
+func (g Given) RedisMode() string { return redisMode(g.RedisKind == kindStandalone) }
 
 // GivenByEnvironment reads HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL,
 // HANJUL_KAFKA_BROKERS, HANJUL_KAFKA and HANJUL_REDIS.

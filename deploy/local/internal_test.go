@@ -134,3 +134,26 @@ func TestHoldServicesPutsTheMachinesPolicyBack(t *testing.T) {
 		t.Fatalf("afterwards: %q, %v", text, err)
 	}
 }
+
+// A server is known by its name: a Valkey claims to be a Redis of the version it came from.
+func TestFindRedis(t *testing.T) {
+	for printed, want := range map[string]string{
+		"Redis server v=7.0.15 sha=00000000:0": "redis 7.0.15",
+		"Redis server v=6.2.14 sha=00000000:0": "",
+		"Valkey server v=8.1.1 sha=00000000:0": "valkey 8.1.1",
+		"Valkey server v=7.1.0 sha=00000000:0": "",
+	} {
+		path := filepath.Join(t.TempDir(), "server")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho '"+printed+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("HANJUL_REDIS_SERVER", path)
+		p, err := findRedis(t.Context())
+		if want == "" && (!errors.Is(err, ErrTooOld) || !strings.Contains(err.Error(), "or newer is needed")) {
+			t.Errorf("%s: %v", printed, err)
+		}
+		if want != "" && (err != nil || p.product+" "+p.version != want || p.path != path) {
+			t.Errorf("%s: %+v, %v", printed, p, err)
+		}
+	}
+}

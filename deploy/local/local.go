@@ -10,7 +10,8 @@
 //
 // Each server comes from the first of: an address in the environment
 // (HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL, HANJUL_KAFKA_BROKERS); a program on
-// this machine (redis-server 7.0 or newer, postgres 15 or newer); for Kafka a
+// this machine (redis-server 7.0 or valkey-server 7.2 or newer, or what
+// HANJUL_REDIS_SERVER names; postgres 15 or newer); for Kafka a
 // broker inside this process, or Apache Kafka from its jars where
 // HANJUL_KAFKA=jars asks for it. HANJUL_REDIS=cluster asks for six processes of
 // redis-server, three primaries and their replicas, instead of one.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,30 +28,39 @@ type RedisOptions struct {
 	Persist bool
 	// Port is fixed when it is not 0; a taken one is then an error.
 	Port int
+	// Standalone starts it without cluster mode. ReplicaOf names the server,
+	// host:port, that it copies and takes no writes beside; it implies Standalone.
+	Standalone bool
+	ReplicaOf  string
+	// TLS makes it listen on a second port, for encrypted connections only.
+	TLS *RedisTLS
 	// Log gets what the server prints; nil drops it.
 	Log io.Writer
 }
 
-// Redis is one redis-server in cluster mode which owns all 16384 slots, so
-// that a script which touches an undeclared or foreign slot fails here as it
-// would in a real cluster. Its methods are safe concurrently.
+// RedisTLS names the PEM files of a server's certificate. Clients need none.
+type RedisTLS struct{ CertFile, KeyFile, CAFile string }
+
+// Redis is one Redis or Valkey. In cluster mode, which is the usual one, it owns
+// all 16384 slots, so that a script which touches an undeclared or foreign slot
+// fails here as it would in a real cluster. Its methods are safe concurrently.
 type Redis struct {
 	options   RedisOptions
-	path      string
-	version   string
+	program   redisProgram
 	dir       string
 	temporary *tempDir
 
-	mu        sync.Mutex
-	port, bus int
-	proc      *child
+	mu             sync.Mutex
+	port, bus, tls int
+	proc           *child
 }
 
 // StartRedis starts a Redis and returns when it accepts writes on every slot.
-// It fails with ErrMissing or ErrTooOld (older than 7.0) before anything is
-// started. ctx bounds the start only.
+// A replica is returned once it has copied. It fails with ErrMissing or ErrTooOld
+// (a Redis older than 7.0, a Valkey older than 7.2) before anything is started. ctx
+// bounds the start only.
 func StartRedis(ctx context.Context, options RedisOptions) (*Redis, error) {
-	path, version, err := findRedis(ctx)
+	program, err := findRedis(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,35 +68,12 @@ func StartRedis(ctx context.Context, options RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{options: options, path: path, version: version, dir: dir, temporary: temporary, port: options.Port}
+	r := &Redis{options: options, program: program, dir: dir, temporary: temporary, port: options.Port}
 	if err := r.start(ctx); err != nil {
 		r.temporary.remove()
 		return nil, err
 	}
 	return r, nil
-}
-
-var redisVersion = regexp.MustCompile(`v=([0-9.]+)`)
-
-// findRedis gives the program and its version.
-func findRedis(ctx context.Context) (path, version string, err error) {
-	path, err = find("redis-server", "/usr/bin", "/usr/local/bin", "/usr/sbin")
-	if err != nil {
-		return "", "", err
-	}
-	printed, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("ask %s for its version: %w", path, err)
-	}
-	match := redisVersion.FindSubmatch(printed)
-	if match == nil {
-		return "", "", fmt.Errorf("ask %s for its version: it says %q", path, printed)
-	}
-	version = string(match[1])
-	if !atLeast(version, 7, 0) {
-		return "", "", fmt.Errorf("%s is %s, 7.0 or newer is needed: %w", path, version, ErrTooOld)
-	}
-	return path, version, nil
 }
 
 // start brings the process up, on other ports when a free one was snatched.
@@ -106,43 +91,28 @@ func (r *Redis) start(ctx context.Context) error {
 		if r.options.Port == 0 && r.proc == nil {
 			r.port = 0
 		}
-		r.bus = 0
+		r.bus, r.tls = 0, 0
 	}
 	return err
 }
 
 func (r *Redis) startOnce(ctx context.Context) error {
-	if r.port == 0 {
-		port, err := freePort()
-		if err != nil {
-			return err
+	for _, port := range []*int{&r.port, &r.bus, &r.tls} {
+		if *port == 0 {
+			free, err := freePort()
+			if err != nil {
+				return err
+			}
+			*port = free
 		}
-		r.port = port
 	}
-	if r.bus == 0 {
-		bus, err := freePort()
-		if err != nil {
-			return err
-		}
-		r.bus = bus
-	}
-	appendOnly := "no"
-	if r.options.Persist {
-		appendOnly = "yes"
-	}
-	cmd := exec.Command(r.path,
-		"--bind", loopback, "--port", strconv.Itoa(r.port),
-		"--dir", r.dir, "--daemonize", "no", "--save", "",
-		"--appendonly", appendOnly, "--appendfsync", "always",
-		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-		"--cluster-port", strconv.Itoa(r.bus), "--cluster-announce-ip", loopback,
-		"--loglevel", "notice", "--maxmemory-policy", "noeviction")
+	cmd := exec.Command(r.program.path, r.args()...)
 	cmd.Dir = r.dir
 	proc, err := startChild("redis-server", cmd, syscall.SIGKILL, r.options.Log)
 	if err != nil {
 		return err
 	}
-	if err := awaitRedis(ctx, proc, hostPort(r.port)); err != nil {
+	if err := awaitRedis(ctx, proc, hostPort(r.port), r.options); err != nil {
 		proc.kill()
 		return fmt.Errorf("redis-server on port %d: %w", r.port, err)
 	}
@@ -150,9 +120,38 @@ func (r *Redis) startOnce(ctx context.Context) error {
 	return nil
 }
 
-// awaitRedis gives the node its slots where it has none yet and waits until it
-// serves them.
-func awaitRedis(ctx context.Context, proc *child, addr string) error {
+// args are the server's arguments.
+func (r *Redis) args() []string {
+	appendOnly := "no"
+	if r.options.Persist {
+		appendOnly = "yes"
+	}
+	args := []string{
+		"--bind", loopback, "--port", strconv.Itoa(r.port),
+		"--dir", r.dir, "--daemonize", "no", "--save", "",
+		"--appendonly", appendOnly, "--appendfsync", "always",
+		"--loglevel", "notice", "--maxmemory-policy", "noeviction",
+	}
+	if r.options.clustered() {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+			"--cluster-port", strconv.Itoa(r.bus), "--cluster-announce-ip", loopback)
+	}
+	if host, port, ok := strings.Cut(r.options.ReplicaOf, ":"); ok {
+		// Copied at once instead of after five seconds, in case another one comes.
+		args = append(args, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
+	}
+	if files := r.options.TLS; files != nil {
+		args = append(args, "--tls-port", strconv.Itoa(r.tls), "--tls-auth-clients", "no",
+			"--tls-cert-file", files.CertFile, "--tls-key-file", files.KeyFile, "--tls-ca-cert-file", files.CAFile)
+	}
+	return args
+}
+
+func (o RedisOptions) clustered() bool { return !o.Standalone && o.ReplicaOf == "" }
+
+// awaitRedis waits until the server serves; it gives a node of a cluster its
+// slots where it has none yet.
+func awaitRedis(ctx context.Context, proc *child, addr string, options RedisOptions) error {
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, PoolSize: 1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	return poll(ctx, proc, "redis-server", func(ctx context.Context) (bool, error) {
@@ -162,6 +161,10 @@ func awaitRedis(ctx context.Context, proc *child, addr string) error {
 		}
 		if id := infoField(server, "process_id"); id != strconv.Itoa(proc.pid()) {
 			return false, fmt.Errorf("process %s answers in our place", id)
+		}
+		if !options.clustered() {
+			replication, err := client.Info(ctx, "replication").Result()
+			return err == nil && (options.ReplicaOf == "" || infoField(replication, "master_link_status") == "up"), err
 		}
 		cluster, err := client.ClusterInfo(ctx).Result()
 		if err != nil {
@@ -191,8 +194,18 @@ func (r *Redis) Addr() string {
 	return hostPort(r.port)
 }
 
-// Version is the server's version, such as "7.0.15".
-func (r *Redis) Version() string { return r.version }
+// TLSAddr is host:port for encrypted connections, where TLS was asked for.
+func (r *Redis) TLSAddr() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return hostPort(r.tls)
+}
+
+// Mode is "cluster" or "standalone", as the setting REDIS_MODE has it.
+func (r *Redis) Mode() string { return redisMode(!r.options.clustered()) }
+
+// Version is the server's product and version, such as "redis 7.0.15" or "valkey 8.1.1".
+func (r *Redis) Version() string { return r.program.String() }
 
 // Dir is the folder it writes to.
 func (r *Redis) Dir() string { return r.dir }

@@ -85,3 +85,23 @@ func TestRedisOnATakenPort(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// A server without cluster mode takes two slots in one call; a replica copies it and takes no writes.
+func TestRedisStandaloneAndItsReplica(t *testing.T) {
+	t.Parallel()
+	server := localtest.RedisWith(t, local.RedisOptions{Standalone: true})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	if err := client.MSet(t.Context(), "{a}x", "1", "{b}y", "2").Err(); err != nil || server.Mode() != "standalone" {
+		t.Fatal(server.Mode(), err)
+	}
+	copied := localtest.RedisWith(t, local.RedisOptions{ReplicaOf: server.Addr()})
+	replica := redis.NewClient(&redis.Options{Addr: copied.Addr()})
+	t.Cleanup(func() { _ = replica.Close() })
+	if got, err := replica.Get(t.Context(), "{b}y").Result(); got != "2" {
+		t.Fatal(got, err)
+	}
+	if err := replica.Set(t.Context(), "x", "1", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "READONLY") {
+		t.Fatalf("a replica took a write: %v", err)
+	}
+}

@@ -48,7 +48,7 @@ type RedisCluster struct {
 // served and each primary has its replica in step. It fails with ErrMissing or
 // ErrTooOld before anything is started. ctx bounds the start only.
 func StartRedisCluster(ctx context.Context, options RedisClusterOptions) (*RedisCluster, error) {
-	path, version, err := findRedis(ctx)
+	program, err := findRedis(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,12 @@ func StartRedisCluster(ctx context.Context, options RedisClusterOptions) (*Redis
 	ctx, cancel := context.WithTimeout(ctx, redisStart)
 	defer cancel()
 	for try := range portTries {
-		c := &RedisCluster{version: version, temporary: temporary}
+		c := &RedisCluster{version: program.String(), temporary: temporary}
 		// Another folder for each try: a node writes down the ports of the others.
 		folder := filepath.Join(dir, fmt.Sprintf("try-%d", try+1))
 		for i := range 2 * redisPrimaries {
 			c.nodes = append(c.nodes, &RedisNode{
-				path: path, dir: filepath.Join(folder, fmt.Sprintf("node-%d", i+1)), timeout: options.NodeTimeout, log: options.Log,
+				path: program.path, dir: filepath.Join(folder, fmt.Sprintf("node-%d", i+1)), timeout: options.NodeTimeout, log: options.Log,
 			})
 		}
 		if err = c.start(ctx); err == nil {
@@ -273,7 +273,7 @@ func (c *RedisCluster) Addrs() []string {
 	return addrs
 }
 
-// Version is the servers' version, such as "7.0.15".
+// Version is the servers' product and version, such as "redis 7.0.15".
 func (c *RedisCluster) Version() string { return c.version }
 
 // Stop ends every process and removes a temporary folder. Nothing is kept, so

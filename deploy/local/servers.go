@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -92,10 +91,10 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 	starts := []func() (string, error){
 		func() (line string, err error) {
 			if len(s.given.Redis) > 0 {
-				return describeRedis(ctx, s.given.Redis)
+				return describeRedis(ctx, s.given)
 			}
 			switch s.given.RedisKind {
-			case "":
+			case "", kindStandalone:
 			case kindCluster:
 				s.redisCluster, err = StartRedisCluster(ctx, RedisClusterOptions{
 					Dir: dir("redis-cluster"), NodeTimeout: options.RedisNodeTimeout, Log: options.Log,
@@ -103,16 +102,18 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 				if err != nil {
 					return "", err
 				}
-				return fmt.Sprintf("redis     %s (redis %s, three primaries and their replicas, started here)",
+				return fmt.Sprintf("redis     %s (%s, three primaries and their replicas, started here)",
 					strings.Join(s.redisCluster.Addrs(), ","), s.redisCluster.Version()), nil
 			default:
-				return "", fmt.Errorf("HANJUL_REDIS: expected nothing or %q, got %q", kindCluster, s.given.RedisKind)
+				return "", fmt.Errorf("HANJUL_REDIS: expected nothing, %q or %q, got %q", kindCluster, kindStandalone, s.given.RedisKind)
 			}
-			s.redis, err = StartRedis(ctx, RedisOptions{Dir: dir("redis"), Persist: options.Persist, Port: port(redisPort), Log: options.Log})
+			s.redis, err = StartRedis(ctx, RedisOptions{
+				Dir: dir("redis"), Persist: options.Persist, Port: port(redisPort), Standalone: s.given.RedisKind == kindStandalone, Log: options.Log,
+			})
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("redis     %s (redis %s, one node in cluster mode, started here)", s.redis.Addr(), s.redis.Version()), nil
+			return fmt.Sprintf("redis     %s (%s, %s, started here)", s.redis.Addr(), s.redis.Version(), redisKind(s.redis.Mode())), nil
 		},
 		func() (line string, err error) {
 			if s.given.Postgres != "" {
@@ -185,6 +186,9 @@ func (s *Servers) RedisAddrs() []string {
 	}
 }
 
+// RedisMode is "cluster" or "standalone", as the setting REDIS_MODE has it.
+func (s *Servers) RedisMode() string { return s.given.RedisMode() }
+
 // PostgresURL is the address of the database to make others from.
 func (s *Servers) PostgresURL() string {
 	if s.postgres == nil {
@@ -238,20 +242,6 @@ func (s *Servers) Stop(ctx context.Context) error {
 		faults = append(faults, s.postgres.Stop(ctx))
 	}
 	return errors.Join(faults...)
-}
-
-func describeRedis(ctx context.Context, addrs []string) (string, error) {
-	client := redis.NewClient(&redis.Options{Addr: addrs[0]})
-	defer func() { _ = client.Close() }()
-	server, err := client.Info(ctx, "server").Result()
-	if err != nil {
-		return "", fmt.Errorf("redis given at %s: %w", addrs[0], err)
-	}
-	version := infoField(server, "redis_version")
-	if !atLeast(version, 7, 0) {
-		return "", fmt.Errorf("redis given at %s is %s, 7.0 or newer is needed: %w", addrs[0], version, ErrTooOld)
-	}
-	return fmt.Sprintf("redis     %s (redis %s, given)", strings.Join(addrs, ","), version), nil
 }
 
 func describePostgres(ctx context.Context, url string) (string, error) {

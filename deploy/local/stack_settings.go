@@ -66,6 +66,7 @@ func (s *Stack) settle(ctx context.Context) error {
 	s.settings = map[string]string{
 		"HANJUL_IDENTITY":             "local",
 		"HANJUL_REDIS_ADDRS":          strings.Join(s.servers.RedisAddrs(), ","),
+		"HANJUL_REDIS_MODE":           s.servers.RedisMode(),
 		"HANJUL_KEY_PREFIX":           prefix,
 		"HANJUL_KAFKA_BROKERS":        strings.Join(s.servers.KafkaBrokers(), ","),
 		"HANJUL_KAFKA_PARTITIONS":     fmt.Sprint(DefaultPartitions),

@@ -67,7 +67,7 @@ func TestFollowHearsWhatWasWritten(t *testing.T) {
 func TestFollowNoticesALostConnection(t *testing.T) {
 	t.Parallel()
 	server := localtest.PrivateRedis(t)
-	b := bundleOn(t, []string{server.Addr()}, "s:", orderstatus.Config{})
+	b := bundleOn(t, localtest.RedisFixture{Addrs: []string{server.Addr()}, Mode: server.Mode(), Prefix: "s:"}, orderstatus.Config{})
 	f := b.follow()
 	<-f.begun
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr()})

@@ -43,8 +43,8 @@ func (c *losing) Read(b []byte) (int, error) {
 func TestPutManyAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	b := bundleOn(t, fixture.Addrs, fixture.Prefix, orderstatus.Config{})
-	options := redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second})
+	b := bundleOn(t, fixture, orderstatus.Config{})
+	options := redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second})
 	var lose atomic.Bool
 	var dialled atomic.Int64
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -33,14 +33,14 @@ type bundle struct {
 func newBundle(t *testing.T, c orderstatus.Config) *bundle {
 	t.Helper()
 	fixture := localtest.Redis(t)
-	return bundleOn(t, fixture.Addrs, fixture.Prefix, c)
+	return bundleOn(t, fixture, c)
 }
 
-func bundleOn(t *testing.T, addrs []string, prefix string, c orderstatus.Config) *bundle {
+func bundleOn(t *testing.T, fixture localtest.RedisFixture, c orderstatus.Config) *bundle {
 	t.Helper()
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: addrs, Timeout: 20 * time.Second}))
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second}))
 	t.Cleanup(func() { _ = rdb.Close() })
-	keys := product.Keyspace{Prefix: prefix}
+	keys := product.Keyspace{Prefix: fixture.Prefix}
 	return &bundle{t, context.Background(), rdb, keys, orderstatus.New(rdb, keys, c)}
 }
 
@@ -145,7 +145,7 @@ func TestPutLeavesWhatItDoesNotKnow(t *testing.T) {
 func TestPutManyAfterFlush(t *testing.T) {
 	t.Parallel()
 	server := localtest.PrivateRedis(t)
-	b := bundleOn(t, []string{server.Addr()}, "s:", orderstatus.Config{})
+	b := bundleOn(t, localtest.RedisFixture{Addrs: []string{server.Addr()}, Mode: server.Mode(), Prefix: "s:"}, orderstatus.Config{})
 	var entries []orderstatus.Entry
 	for n := range 1100 {
 		entries = append(entries, orderstatus.Entry{ID: id(n), Status: status(order.VersionAccepted, order.StateAccepted)})

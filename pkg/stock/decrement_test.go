@@ -37,7 +37,7 @@ const sale product.ID = "p1"
 func newBundle(t *testing.T) *bundle {
 	t.Helper()
 	fixture := localtest.Redis(t)
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}))
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second}))
 	t.Cleanup(func() { _ = rdb.Close() })
 	space := product.Keyspace{Prefix: fixture.Prefix}
 	return &bundle{t, context.Background(), rdb, space.Product(sale), waitingroom.New(rdb, space), stock.New(rdb, space)}

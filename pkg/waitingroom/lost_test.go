@@ -51,7 +51,7 @@ func (c *losing) Read(b []byte) (int, error) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	b := bundleOn(t, fixture.Addrs, fixture.Prefix)
+	b := bundleOn(t, fixture)
 	b.open(settings(), 1, 100)
 	for n := range 20 {
 		b.join(user(n))
@@ -61,7 +61,7 @@ func TestLostAnswers(t *testing.T) {
 	before := b.books().Tally
 
 	l := &loser{}
-	config := redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}
+	config := redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second}
 	retrying, once := redisconn.ClientOptions(config), redisconn.OnceOptions(config)
 	retrying.Dialer, once.Dialer = l.dial, l.dial
 	rdb, single := redisconn.New(retrying), redisconn.New(once)

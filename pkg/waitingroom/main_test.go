@@ -36,18 +36,18 @@ type bundle struct {
 func newBundle(t testing.TB) *bundle {
 	t.Helper()
 	fixture := localtest.Redis(t)
-	return bundleOn(t, fixture.Addrs, fixture.Prefix)
+	return bundleOn(t, fixture)
 }
 
-func bundleOn(t testing.TB, addrs []string, prefix string) *bundle {
+func bundleOn(t testing.TB, fixture localtest.RedisFixture) *bundle {
 	t.Helper()
-	config := redisconn.Config{Addrs: addrs, Timeout: 20 * time.Second} // a busy machine must not look like an outage
+	config := redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second} // a busy machine must not look like an outage
 	rdb, once := redisconn.New(redisconn.ClientOptions(config)), redisconn.New(redisconn.OnceOptions(config))
 	t.Cleanup(func() {
 		_ = rdb.Close()
 		_ = once.Close()
 	})
-	keys := product.Keyspace{Prefix: prefix}
+	keys := product.Keyspace{Prefix: fixture.Prefix}
 	return &bundle{
 		t: t, ctx: context.Background(), rdb: rdb, keys: keys,
 		room: waitingroom.New(rdb, keys), admitter: waitingroom.NewAdmitter(once, keys), counter: stock.New(rdb, keys),

@@ -222,7 +222,7 @@ func TestCatalogue(t *testing.T) {
 func TestLineAfterRestart(t *testing.T) {
 	t.Parallel()
 	server := localtest.PrivateRedis(t)
-	b := bundleOn(t, []string{server.Addr()}, "r:")
+	b := bundleOn(t, localtest.RedisFixture{Addrs: []string{server.Addr()}, Mode: server.Mode(), Prefix: "r:"})
 	b.open(settings(), 1, 10)
 	before := b.join(user(1))
 	b.check(server.Restart(b.ctx))
@@ -251,7 +251,7 @@ func TestLineAfterRestart(t *testing.T) {
 func TestScriptsAfterFlush(t *testing.T) {
 	t.Parallel()
 	server := localtest.PrivateRedis(t)
-	b := bundleOn(t, []string{server.Addr()}, "f:")
+	b := bundleOn(t, localtest.RedisFixture{Addrs: []string{server.Addr()}, Mode: server.Mode(), Prefix: "f:"})
 	flush := func() { b.check(b.rdb.ScriptFlush(b.ctx).Err()) }
 	flush()
 	b.open(settings(), 1, 10)

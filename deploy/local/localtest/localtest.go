@@ -75,6 +75,8 @@ func (s *shared[S]) stop() {
 type RedisFixture struct {
 	// Addrs are the nodes, host:port.
 	Addrs []string
+	// Mode is "cluster", or "standalone" where HANJUL_REDIS asks for it.
+	Mode string
 	// Prefix is fresh for the test; keys that do not start with it belong to others.
 	Prefix string
 }
@@ -82,8 +84,9 @@ type RedisFixture struct {
 // Redis gives the shared Redis with a fresh key prefix.
 func Redis(t testing.TB) RedisFixture {
 	t.Helper()
-	fixture := RedisFixture{Addrs: local.GivenByEnvironment().Redis, Prefix: "t" + random() + ":"}
-	if len(fixture.Addrs) == 0 && local.GivenByEnvironment().RedisKind != "" {
+	given := local.GivenByEnvironment()
+	fixture := RedisFixture{Addrs: given.Redis, Mode: given.RedisMode(), Prefix: "t" + random() + ":"}
+	if len(fixture.Addrs) == 0 && given.RedisKind == "cluster" {
 		// Nobody kills a node of what all tests share, so a busy machine gets Redis's own patience.
 		cluster, err := servers.redisCluster.get(func(ctx context.Context) (*local.RedisCluster, error) {
 			return local.StartRedisCluster(ctx, local.RedisClusterOptions{NodeTimeout: 15 * time.Second})
@@ -93,7 +96,7 @@ func Redis(t testing.TB) RedisFixture {
 	}
 	if len(fixture.Addrs) == 0 {
 		server, err := servers.redis.get(func(ctx context.Context) (*local.Redis, error) {
-			return local.StartRedis(ctx, local.RedisOptions{})
+			return local.StartRedis(ctx, local.RedisOptions{Standalone: fixture.Mode == "standalone"})
 		})
 		Need(t, err)
 		fixture.Addrs = []string{server.Addr()}
@@ -115,7 +118,13 @@ func RedisCluster(t testing.TB) *local.RedisCluster {
 // paused and restarted. It keeps what it was told over a restart.
 func PrivateRedis(t testing.TB) *local.Redis {
 	t.Helper()
-	server, err := local.StartRedis(t.Context(), local.RedisOptions{Dir: t.TempDir(), Persist: true})
+	return RedisWith(t, local.RedisOptions{Dir: t.TempDir(), Persist: true, Standalone: local.GivenByEnvironment().RedisMode() == "standalone"})
+}
+
+// RedisWith is PrivateRedis with options of the test's own.
+func RedisWith(t testing.TB, options local.RedisOptions) *local.Redis {
+	t.Helper()
+	server, err := local.StartRedis(t.Context(), options)
 	Need(t, err)
 	t.Cleanup(func() { stop(t, server) })
 	return server

@@ -24,8 +24,10 @@ const usage = `usage: hanjul-local COMMAND
   kafka jars            only fetch them, and print their folder
 
 Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
-else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker,
-HANJUL_REDIS=cluster three Redis primaries with a replica each instead of one node.
+else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
+Redis is one node in cluster mode; HANJUL_REDIS=cluster takes three primaries with a replica each,
+HANJUL_REDIS=standalone one without cluster mode, and HANJUL_REDIS_SERVER=PATH another
+redis-server or valkey-server than the first one found.
 `
 
 func main() {

@@ -14,7 +14,7 @@ import (
 // ours are the variables that steer this program and are no settings of the binaries.
 func ours(name string) bool {
 	switch name {
-	case "HANJUL_REDIS_ADDRS", "HANJUL_POSTGRES_URL", "HANJUL_KAFKA_BROKERS", "HANJUL_KAFKA", "HANJUL_REDIS",
+	case "HANJUL_REDIS_ADDRS", "HANJUL_REDIS", "HANJUL_REDIS_SERVER", "HANJUL_POSTGRES_URL", "HANJUL_KAFKA_BROKERS", "HANJUL_KAFKA",
 		"HANJUL_SKIP_LOG", "HANJUL_REQUIRE_SERVICES", "HANJUL_CI_RUN":
 		return true
 	default:
