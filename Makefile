@@ -7,11 +7,13 @@ MAKEFLAGS   += --no-print-directory
 # Tools, pinned here and nowhere else; built through the Go module proxy into bin/tools.
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION   := v1.9.0
+KUSTOMIZE_VERSION     := v5.8.1
 
 BIN      := bin
 TOOLS    := $(BIN)/tools
 LINT     := $(TOOLS)/$(GOLANGCI_LINT_VERSION)/golangci-lint
 VULNS    := $(TOOLS)/$(GOVULNCHECK_VERSION)/govulncheck
+KUSTOMIZE := $(TOOLS)/$(KUSTOMIZE_VERSION)/kustomize
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 LDFLAGS  := -X main.version=$(VERSION) -X main.revision=$(REVISION)
@@ -101,13 +103,17 @@ tidy: ## tidy every module, then the workspace
 
 .PHONY: verify
 verify: ## check everything, change nothing; every part runs, whatever an earlier one finds
-	@$(MAKE) --keep-going verify-format verify-vet verify-lint verify-tidy verify-modules verify-house verify-vulns
+	@$(MAKE) --keep-going verify-format verify-vet verify-lint verify-tidy verify-modules verify-house verify-kubernetes verify-vulns
 	@echo 'verify: ok'
 
 .PHONY: fix
 fix: fmt tidy ## repair what verify finds, as far as a machine can
 	go test -count=1 -run TestOperations hanjul/e2e/house -update
 	$(LINT) run --fix $(PATTERNS)
+
+.PHONY: schemas
+schemas: ## write e2e/kubernetes/schema anew, after a version in e2e/cmd/schemas was raised
+	go run hanjul/e2e/cmd/schemas e2e/kubernetes/schema
 
 .PHONY: clean
 clean: ## remove what was built; state under .data stays
@@ -150,6 +156,11 @@ verify-house:
 	@echo '== imports, modules, comments, paths in documents'
 	@go test -count=1 hanjul/e2e/house
 
+.PHONY: verify-kubernetes
+verify-kubernetes: $(KUSTOMIZE)
+	@echo '== kubernetes manifests, against their schemas and against the services'
+	@HANJUL_KUSTOMIZE="$(abspath $(KUSTOMIZE))" go test -count=1 -vet=off hanjul/e2e/kubernetes
+
 .PHONY: verify-vulns
 verify-vulns: $(VULNS)
 	@echo '== known vulnerabilities'
@@ -167,6 +178,10 @@ warn-race:
 $(VULNS):
 	@mkdir -p $(dir $@)
 	@GOBIN="$(abspath $(dir $@))" go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+
+$(KUSTOMIZE):
+	@mkdir -p $(dir $@)
+	@CGO_ENABLED=0 GOBIN="$(abspath $(dir $@))" go install sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE_VERSION)
 
 $(LINT):
 	@echo 'building golangci-lint $(GOLANGCI_LINT_VERSION), some minutes once'
