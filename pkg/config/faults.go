@@ -12,11 +12,28 @@ const notSet = "nothing"
 // Fault notes a fault that only the service can see, such as a relation between two settings. The format says what is
 // wrong and what would be right; it must not carry a secret. The setting's own variable is named in front.
 func (s *Source) Fault(name, format string, args ...any) {
-	variable, _ := s.lookup(name)
-	if variable == "" {
-		variable = s.own(name)
+	s.faults = append(s.faults, fmt.Errorf("%s: %w", s.inForce(name), fmt.Errorf(format, args...)))
+}
+
+// Warn notes what is allowed and most likely not meant. The format says what follows from it; it must not carry a secret. The
+// setting's own variable is named in front.
+func (s *Source) Warn(name, format string, args ...any) {
+	s.warnings = append(s.warnings, s.inForce(name)+": "+fmt.Sprintf(format, args...))
+}
+
+// Warnings returns every warning noted so far, each naming its variable. They are the caller's to tell.
+func (s *Source) Warnings() []string { return slices.Clone(s.warnings) }
+
+// inForce is the variable to name for a setting: the one that sets it, or its own.
+func (s *Source) inForce(name string) string {
+	for _, suffix := range []string{"", fileSuffix} {
+		for _, variable := range []string{s.own(name), prefix + name} {
+			if s.environ[variable+suffix] != "" {
+				return variable + suffix
+			}
+		}
 	}
-	s.faults = append(s.faults, fmt.Errorf("%s: %w", variable, fmt.Errorf(format, args...)))
+	return s.own(name)
 }
 
 // Err returns every fault found so far, one a line, or nil. Ask it after the last setting was read: a variable

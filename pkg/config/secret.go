@@ -73,6 +73,7 @@ func (s *Source) secret(name, form, meaning string) (Secret, string, bool) {
 		value, path := s.environ[variable], s.environ[variable+fileSuffix]
 		switch {
 		case value != "" && path != "":
+			setting.From, setting.Value = variable, hidden
 			s.faults = append(s.faults, fault(variable, "both it and "+variable+fileSuffix, "one of the two"))
 			return Secret{}, variable, false
 		case value != "":

@@ -21,6 +21,7 @@ type Source struct {
 	settings []Setting
 	known    map[string]bool
 	faults   []error
+	warnings []string
 }
 
 // NewSource takes the environment in the form of os.Environ and the service's word, such as "API": the setting X is then

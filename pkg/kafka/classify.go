@@ -43,8 +43,8 @@ func judge(err error) verdict {
 	}
 
 	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return clean
+	if errors.As(err, &dial) && dial.Op == opDial {
+		return clean // Also when the broker did not let us in: somebody may change that.
 	}
 
 	return doubtful

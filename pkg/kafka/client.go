@@ -3,8 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"net"
-	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -30,7 +28,14 @@ func NewClient(cfg Config) (*Client, error) {
 
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	conns := NewConns()
+
+	conns, err := NewConns(cfg)
+	if err != nil {
+		cancel()
+
+		return nil, err
+	}
+
 	transport := &kafkago.Transport{
 		Dial:           conns.DialContext,
 		DialTimeout:    cfg.Timeout,
@@ -97,74 +102,4 @@ func (c *Client) describe(ctx context.Context, topic string) (kafkago.Topic, err
 	}
 
 	return kafkago.Topic{}, fmt.Errorf("topic %s: %w", topic, ErrNoTopic)
-}
-
-// Conns dials connections and remembers them, so that whoever owns it can end
-// them all, also those on which the library still waits for an answer. It is
-// safe for concurrent use.
-type Conns struct {
-	mu     sync.Mutex
-	open   map[*ownedConn]struct{}
-	closed bool
-}
-
-// NewConns returns an empty set of connections.
-func NewConns() *Conns {
-	return &Conns{open: make(map[*ownedConn]struct{})}
-}
-
-// DialContext opens a connection; net.ErrClosed after Close.
-func (c *Conns) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	var dialer net.Dialer
-
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-
-	owned := &ownedConn{Conn: conn, owner: c}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
-	if c.closed {
-		return nil, fmt.Errorf("dial %s: %w", address, closeAnd(conn, net.ErrClosed))
-	}
-
-	c.open[owned] = struct{}{}
-
-	return owned, nil
-}
-
-// Close ends all connections, and those that are dialled later. It may be
-// repeated.
-func (c *Conns) Close() {
-	c.mu.Lock()
-	open := c.open
-	c.open = make(map[*ownedConn]struct{})
-	c.closed = true
-	c.mu.Unlock()
-
-	for conn := range open {
-		_ = conn.Conn.Close() // Nothing is left to do with a connection that fails to close.
-	}
-}
-
-func closeAnd(conn net.Conn, err error) error {
-	_ = conn.Close() // The reason for closing is what the caller must hear.
-
-	return err
-}
-
-type ownedConn struct {
-	net.Conn
-	owner *Conns
-}
-
-func (c *ownedConn) Close() error {
-	c.owner.mu.Lock()
-	delete(c.owner.open, c)
-	c.owner.mu.Unlock()
-
-	return c.Conn.Close()
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"crypto/tls"
 	"errors"
 	"time"
 )
@@ -26,6 +27,12 @@ type Config struct {
 	// refresh on errors, and uses it as that request's deadline as well, so
 	// values far below a second make refreshes fail.
 	MetadataTTL time.Duration
+	// TLS encrypts every connection; nil means plain text. The certificate of a
+	// broker must name the host that was dialled. It must not be changed later.
+	TLS *tls.Config
+	// Login is who we are to the brokers; the zero value means nobody, or whom
+	// the certificate of TLS names.
+	Login Login
 	// Topics limits metadata to these topics; every other topic is then
 	// unknown to the client. Empty means all topics of the cluster.
 	Topics []string
@@ -51,6 +58,10 @@ func (c Config) Validate() error {
 
 	if c.MetadataTTL < 0 {
 		faults = append(faults, errors.New("kafka: negative metadata time to live"))
+	}
+
+	if _, err := c.Login.mechanism(); err != nil {
+		faults = append(faults, err)
 	}
 
 	return errors.Join(faults...)

@@ -24,6 +24,11 @@ var (
 	// ErrVersions means that a broker and we have no protocol version in common
 	// for an API: waiting does not help.
 	ErrVersions = errors.New("kafka: no common protocol version")
+	// ErrLogin means that a broker and we do not accept each other: who we say
+	// we are, or who it says it is, or that the two of us want other means of
+	// connecting. The text names the settings to look at. Waiting helps only
+	// where somebody is about to change one of the two sides.
+	ErrLogin = errors.New("kafka: not let in")
 	// ErrBehind means that a record was not sent, because an earlier one of the
 	// same key and call was not acknowledged.
 	ErrBehind = errors.New("kafka: an earlier record of the same key was not acknowledged")

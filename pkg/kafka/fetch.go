@@ -227,6 +227,7 @@ func Transient(err error) bool {
 		errors.Is(err, ErrNoTopic),
 		errors.Is(err, ErrLayout),
 		errors.Is(err, ErrVersions),
+		errors.Is(err, ErrLogin),
 		errors.Is(err, ErrOffsetOutOfRange),
 		errors.Is(err, ErrNoProgress),
 		errors.Is(err, context.Canceled):

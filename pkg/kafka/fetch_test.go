@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 	read := func(t *testing.T, c *kfake.Cluster, from, to int64) (offsets []int64, err error) {
 		t.Helper()
 
-		err = Read(patient(t), config(c), topic, 0, from, to, func(m Message) error {
+		err = Read(patient(t), configOf(c), topic, 0, from, to, func(m Message) error {
 			offsets = append(offsets, m.Offset)
 
 			return nil
@@ -87,7 +87,7 @@ func TestRead(t *testing.T) {
 		_, err = read(t, c, 41, 50)
 		wantErr(t, err, ErrOffsetOutOfRange)
 
-		first, end, err := Offsets(patient(t), config(c), topic)
+		first, end, err := Offsets(patient(t), configOf(c), topic)
 		if diff := cmp.Diff([]any{map[int]int64{0: 20}, map[int]int64{0: 40}}, []any{first, end}); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
@@ -98,7 +98,7 @@ func TestRead(t *testing.T) {
 
 		c := filled(t, 10)
 		enough := errors.New("enough")
-		wantErr(t, Read(patient(t), config(c), topic, 0, 0, 10, func(Message) error { return enough }), enough)
+		wantErr(t, Read(patient(t), configOf(c), topic, 0, 0, 10, func(Message) error { return enough }), enough)
 	})
 
 	t.Run("WaitsOutALeaderThatMoves", func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestRead(t *testing.T) {
 		t.Parallel()
 
 		c := filled(t, 40)
-		client := newClient(t, config(c))
+		client := newClient(t, configOf(c))
 
 		var got []int64
 
@@ -168,7 +168,7 @@ func TestRead(t *testing.T) {
 		c := filled(t, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 
-		err := Read(ctx, config(c), topic, 0, 0, 2, func(Message) error {
+		err := Read(ctx, configOf(c), topic, 0, 0, 2, func(Message) error {
 			cancel() // The second record never comes.
 
 			return nil

@@ -23,12 +23,12 @@ func TestOffsets(t *testing.T) {
 	// One of the requests behind the call fails, and leaves a zero in its place.
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Count: 6, Err: kerr.LeaderNotAvailable})
 
-	_, end, err := Offsets(patient(t), config(c), topic)
+	_, end, err := Offsets(patient(t), configOf(c), topic)
 	if diff := cmp.Diff(want, end); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 
-	if _, _, err := Offsets(patient(t), config(c), "typo"); !errors.Is(err, ErrNoTopic) {
+	if _, _, err := Offsets(patient(t), configOf(c), "typo"); !errors.Is(err, ErrNoTopic) {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -38,7 +38,7 @@ func TestCommitted(t *testing.T) {
 
 	c, _ := cluster(t, 3)
 
-	got, err := Committed(patient(t), config(c), "nobody", topic)
+	got, err := Committed(patient(t), configOf(c), "nobody", topic)
 	if err != nil || len(got) != 0 {
 		t.Errorf("committed: %v, error: %v", got, err)
 	}
@@ -46,11 +46,11 @@ func TestCommitted(t *testing.T) {
 	// A coordinator that is not there yet answers so for a moment.
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Count: 2, Err: kerr.CoordinatorNotAvailable})
 
-	if _, err := Committed(patient(t), config(c), "nobody", topic); err != nil {
+	if _, err := Committed(patient(t), configOf(c), "nobody", topic); err != nil {
 		t.Error(err)
 	}
 
-	if _, err := Committed(patient(t), config(c), "nobody", "typo"); !errors.Is(err, ErrNoTopic) {
+	if _, err := Committed(patient(t), configOf(c), "nobody", "typo"); !errors.Is(err, ErrNoTopic) {
 		t.Errorf("error: %v", err)
 	}
 }

@@ -109,7 +109,7 @@ func TestProducerOutcome(t *testing.T) {
 				t.Error(err)
 			}
 
-			if copies := len(log(t, config(c), topic)); copies != row.copies {
+			if copies := len(log(t, configOf(c), topic)); copies != row.copies {
 				t.Errorf("%d copies are in the log, want %d", copies, row.copies)
 			}
 		})
@@ -192,7 +192,7 @@ func TestProducerOneSpoilsTheBatch(t *testing.T) {
 		}
 	}
 
-	if got := len(log(t, config(c), topic)); got != len(records) {
+	if got := len(log(t, configOf(c), topic)); got != len(records) {
 		t.Errorf("%d records are in the log, want %d", got, len(records))
 	}
 }
@@ -243,7 +243,7 @@ func TestProducerLostAnswer(t *testing.T) {
 		}
 	}
 
-	messages := log(t, config(c), topic)
+	messages := log(t, configOf(c), topic)
 	inOrder(t, messages, 1, sends)
 
 	if len(messages) <= sends {
@@ -311,7 +311,7 @@ func TestProducerLeadersMove(t *testing.T) {
 	}
 
 	wg.Wait()
-	inOrder(t, log(t, config(c), topic), keys, each)
+	inOrder(t, log(t, configOf(c), topic), keys, each)
 }
 
 func TestOutcomeString(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-func config(c *kfake.Cluster) Config { return Config{Brokers: c.ListenAddrs(), ClientID: "test"} }
+func configOf(c *kfake.Cluster) Config { return Config{Brokers: c.ListenAddrs(), ClientID: "test"} }
 
 func produceConfig(c *kfake.Cluster, partitions int) ProducerConfig {
-	return ProducerConfig{Config: config(c), Partitions: map[string]int{topic: partitions}}
+	return ProducerConfig{Config: configOf(c), Partitions: map[string]int{topic: partitions}}
 }
 
 func TestNewProducer(t *testing.T) {
@@ -256,7 +256,7 @@ func TestProducerStampsEachAttempt(t *testing.T) {
 		t.Errorf("attempts are stamped %v, the clock said %v", stamps, clock)
 	}
 
-	if m := log(t, config(c), topic); len(m) != 1 || m[0].Time.UnixMilli() != clock[2] {
+	if m := log(t, configOf(c), topic); len(m) != 1 || m[0].Time.UnixMilli() != clock[2] {
 		t.Errorf("the log has %v", m)
 	}
 }

@@ -99,7 +99,7 @@ func TestProducerDeadline(t *testing.T) {
 	release()
 	eventually(t, "the queue is empty", func() bool { return len(p.places) == 0 })
 
-	got := values(log(t, config(c), topic))
+	got := values(log(t, configOf(c), topic))
 	for i := range sends {
 		if got[fmt.Sprint(i)] != 1 {
 			t.Errorf("record %d is %d times in the log", i, got[fmt.Sprint(i)])
@@ -126,7 +126,7 @@ func TestProducerProduce(t *testing.T) {
 		}
 
 		accepted(t, p.Produce(patient(t), records)...)
-		inOrder(t, log(t, config(c), topic), 5, 100)
+		inOrder(t, log(t, configOf(c), topic), 5, 100)
 	})
 
 	t.Run("HoldsBackWhatFollowsAFailureOfItsKey", func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestProducerProduce(t *testing.T) {
 
 		wantErr(t, results[3].Err, ErrBehind)
 
-		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "4": 1}, values(log(t, config(c), topic))); diff != "" {
+		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "4": 1}, values(log(t, configOf(c), topic))); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -177,7 +177,7 @@ func TestProducerProduce(t *testing.T) {
 		// A later call may begin anew.
 		accepted(t, p.Produce(patient(t), []Record{record("a", "1"), record("a", "2")})...)
 
-		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "3": 1}, values(log(t, config(c), topic))); diff != "" {
+		if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "3": 1}, values(log(t, configOf(c), topic))); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -208,7 +208,7 @@ func TestProducerProduce(t *testing.T) {
 		release()
 		eventually(t, "the queue is empty", func() bool { return len(p.places) == 0 })
 
-		if diff := cmp.Diff(map[string]int{"1": 1}, values(log(t, config(c), topic))); diff != "" {
+		if diff := cmp.Diff(map[string]int{"1": 1}, values(log(t, configOf(c), topic))); diff != "" {
 			t.Error(diff)
 		}
 	})

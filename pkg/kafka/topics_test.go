@@ -27,7 +27,7 @@ func TestCreateTopics(t *testing.T) {
 	specs := []TopicSpec{{Name: topic, Partitions: 3}, {Name: "events", Partitions: 2, Retention: Unlimited}}
 
 	for range 2 {
-		if err := CreateTopics(patient(t), config(c), specs); err != nil {
+		if err := CreateTopics(patient(t), configOf(c), specs); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,14 +37,14 @@ func TestCreateTopics(t *testing.T) {
 	}
 
 	specs[0].Partitions = 4
-	err := CreateTopics(patient(t), config(c), specs)
+	err := CreateTopics(patient(t), configOf(c), specs)
 	wantParts(t, err, "topic orders", "has 3", "configured are 4")
 	wantErr(t, err, ErrLayout)
 
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: "more", Count: -1, Err: kerr.InvalidReplicationFactor})
 
 	specs[0].Name = "more"
-	wantParts(t, CreateTopics(patient(t), config(c), specs), "create topic more")
+	wantParts(t, CreateTopics(patient(t), configOf(c), specs), "create topic more")
 }
 
 func TestMinInsync(t *testing.T) {
@@ -102,7 +102,7 @@ func TestCheckTopics(t *testing.T) {
 			spec := good
 			row.change(&spec)
 
-			warnings, err := CheckTopics(patient(t), config(c), []TopicSpec{spec})
+			warnings, err := CheckTopics(patient(t), configOf(c), []TopicSpec{spec})
 			if row.faults == nil && err != nil {
 				t.Error(err)
 			}
@@ -126,11 +126,11 @@ func TestCheckTopics(t *testing.T) {
 			{Name: "sound", Partitions: 2, Replication: 3, MinInsync: MinInsync(3)},
 		}
 
-		if err := CreateTopics(patient(t), config(three), specs); err != nil {
+		if err := CreateTopics(patient(t), configOf(three), specs); err != nil {
 			t.Fatal(err)
 		}
 
-		warnings, err := CheckTopics(patient(t), config(three), specs)
+		warnings, err := CheckTopics(patient(t), configOf(three), specs)
 		if err != nil || len(warnings) != 1 || warnings[0].Topic != "brittle" || !strings.Contains(warnings[0].Message, "min.insync.replicas is 3") {
 			t.Errorf("warnings: %v, error: %v", warnings, err)
 		}
@@ -139,7 +139,7 @@ func TestCheckTopics(t *testing.T) {
 	t.Run("TellsAllFaults", func(t *testing.T) {
 		t.Parallel()
 
-		_, err := CheckTopics(patient(t), config(c), []TopicSpec{
+		_, err := CheckTopics(patient(t), configOf(c), []TopicSpec{
 			{Name: "typo", Partitions: 1},
 			{Name: "compacted", Partitions: 5},
 		})
@@ -152,7 +152,7 @@ func TestCheckTopics(t *testing.T) {
 		denied, _ := cluster(t, 6)
 		denied.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Count: -1, Err: kerr.TopicAuthorizationFailed})
 
-		warnings, err := CheckTopics(patient(t), config(denied), []TopicSpec{good})
+		warnings, err := CheckTopics(patient(t), configOf(denied), []TopicSpec{good})
 		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0].String(), "settings are not checked") {
 			t.Errorf("warnings: %v, error: %v", warnings, err)
 		}
@@ -164,7 +164,7 @@ func TestCheckTopics(t *testing.T) {
 		ill, _ := cluster(t, 6)
 		ill.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Count: 3, Err: kerr.LeaderNotAvailable})
 
-		cfg := config(ill)
+		cfg := configOf(ill)
 		cfg.MetadataTTL = 100 * time.Millisecond
 
 		if _, err := CheckTopics(patient(t), cfg, []TopicSpec{good}); err != nil {

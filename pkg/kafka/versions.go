@@ -86,9 +86,7 @@ func CheckAPIVersions(ctx context.Context, cfg Config) error {
 }
 
 func (c *Client) offers(ctx context.Context, broker string) (map[protocol.ApiKey]kafkago.ApiVersion, error) {
-	dialer := kafkago.Dialer{ClientID: c.cfg.ClientID, Timeout: c.cfg.Timeout, DialFunc: c.conns.DialContext}
-
-	conn, err := dialer.DialContext(ctx, "tcp", broker)
+	conn, err := c.conns.Dialer().DialContext(ctx, "tcp", broker)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func TestCheckAPIVersions(t *testing.T) {
 		t.Parallel()
 
 		c, _ := cluster(t, 1)
-		if err := CheckAPIVersions(patient(t), config(c)); err != nil {
+		if err := CheckAPIVersions(patient(t), configOf(c)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -26,7 +26,7 @@ func TestCheckAPIVersions(t *testing.T) {
 		t.Parallel()
 
 		c, _ := cluster(t, 1, kfake.MaxVersions(kversion.V0_8_2()))
-		wantParts(t, CheckAPIVersions(patient(t), config(c)), "offers JoinGroup v0 to v0, we speak v1 to v2",
+		wantParts(t, CheckAPIVersions(patient(t), configOf(c)), "offers JoinGroup v0 to v0, we speak v1 to v2",
 			"does not offer CreateTopics, we speak v0 to v5")
 	})
 
@@ -56,7 +56,7 @@ func TestCheckAPIVersions(t *testing.T) {
 
 			return answer, nil, true
 		})
-		err := CheckAPIVersions(patient(t), config(c))
+		err := CheckAPIVersions(patient(t), configOf(c))
 		wantParts(t, err, "offers JoinGroup v4 to v20, we speak v1 to v2", "offers Produce v9 to v20, we speak v0 to v8",
 			"offers Metadata v7 to v20, we speak v1, v6")
 
@@ -69,7 +69,7 @@ func TestCheckAPIVersions(t *testing.T) {
 		t.Parallel()
 
 		c, _ := cluster(t, 1)
-		cfg := config(c)
+		cfg := configOf(c)
 		cfg.Brokers = append([]string{"127.0.0.1:1"}, cfg.Brokers...)
 
 		if err := CheckAPIVersions(patient(t), cfg); err != nil {

@@ -62,9 +62,8 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	room := waitingroom.New(rdb, keys)
 
-	brokers := kafka.Config{Brokers: c.KafkaBrokers, ClientID: "admission-scheduler"}
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config: brokers, Partitions: map[string]int{c.TopicOrders: c.KafkaPartitions},
+		Config: c.Kafka, Partitions: map[string]int{c.TopicOrders: c.KafkaPartitions},
 		// Nothing waits for a load_stock: the next second asks again.
 		DrainFor: time.Second, Registerer: registry, Logger: logger,
 	})
@@ -91,7 +90,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	gate := httpserver.NewGate(c.ReadyDrain)
 	app.desk = httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: operators.Handler()})
 	before := &preflight{
-		logger: logger, ledger: books, rdb: rdb, brokers: brokers,
+		logger: logger, ledger: books, rdb: rdb, brokers: c.Kafka,
 		topic: kafka.TopicSpec{
 			Name: c.TopicOrders, Partitions: c.KafkaPartitions, Replication: c.KafkaReplication,
 			MinInsync: cmp.Or(c.KafkaMinInsync, kafka.MinInsync(c.KafkaReplication)),

@@ -105,7 +105,7 @@ func TestAppFromStartToStop(t *testing.T) {
 	get(t, "POST", desk+"/v1/products/p/open", ``, func(status int, _ string) bool { return status == 200 })
 
 	// The line opens by itself and asks for its stock in the product's own partition.
-	client, err := kafka.NewClient(kafka.Config{Brokers: c.KafkaBrokers})
+	client, err := kafka.NewClient(c.Kafka)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,18 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if *validate {
+		for _, warning := range source.Warnings() {
+			_, _ = fmt.Fprintln(stderr, "warning:", warning)
+		}
 		_, _ = fmt.Fprintln(stdout, "settings: ok")
 		return 0
 	}
 
 	logger := telemetry.NewLogger(stderr, settings.LogLevel, "admission-scheduler", build.Version)
 	logger.Info("starting", source.LogAttr())
+	for _, warning := range source.Warnings() {
+		logger.Warn("setting", "warning", warning)
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)

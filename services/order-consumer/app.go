@@ -75,7 +75,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	units, statuses := stock.New(rdb, keys), orderstatus.New(rdb, keys, orderstatus.Config{TTL: c.StatusTTL})
 
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config: c.Kafka.client(),
+		Config: c.Kafka.Client,
 		Partitions: map[string]int{
 			c.Kafka.Topics.Orders: c.Kafka.Partitions, c.Kafka.Topics.Events: c.Kafka.Partitions, c.Kafka.Topics.DeadLetters: c.Kafka.Partitions,
 		},
@@ -110,7 +110,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		Registerer: registry, Logger: logger,
 	})
 	commands, err := intake.New(intake.Config{
-		Config: c.Kafka.client(), Group: c.Group, Topic: c.Kafka.Topics.Orders, Partitions: c.Kafka.Partitions,
+		Config: c.Kafka.Client, Group: c.Group, Topic: c.Kafka.Topics.Orders, Partitions: c.Kafka.Partitions,
 		MaxRecords: c.Batch, MaxBytes: c.Bytes, Window: c.Window, StuckAfter: c.Stuck, Session: c.Session, StopFor: stopIntake,
 		Progress: progress(judging), Prepare: till.Prepare, Registerer: registry, Logger: logger,
 	}, till.Judge)

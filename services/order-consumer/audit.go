@@ -46,7 +46,7 @@ func auditBooks(ctx context.Context, e environment, args []string) int {
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	err = audit.Run(ctx, audit.Sources{
 		Ledger: books, Room: waitingroom.New(rdb, keys), Status: orderstatus.New(rdb, keys, orderstatus.Config{TTL: c.StatusTTL}),
-		Kafka: c.Kafka.client(), Group: c.Group, Topics: c.Kafka.Topics, Partitions: c.Kafka.Partitions,
+		Kafka: c.Kafka.Client, Group: c.Group, Topics: c.Kafka.Topics, Partitions: c.Kafka.Partitions,
 		UserKey: c.UserKey, CommandKeys: c.CommandKeys, Passes: c.Passes,
 	}, options, e.stdout)
 	if err != nil {

@@ -58,7 +58,7 @@ type Config struct {
 
 // KafkaConfig is what must be known of the cluster and its topics.
 type KafkaConfig struct {
-	Brokers     []string
+	Client      kafka.Config
 	Partitions  int
 	Replication int
 	MinInsync   int
@@ -113,7 +113,7 @@ func loadConfig(s *config.Source) Config {
 func loadKafka(s *config.Source) KafkaConfig {
 	const day = 24 * time.Hour
 	k := KafkaConfig{
-		Brokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		Client:      kafka.Settings(s, "order-consumer"),
 		Partitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; never changed once a topic was made"),
 		Replication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
 		MinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),
@@ -156,11 +156,6 @@ func adminListen(s *config.Source) string {
 
 func topicOrders(s *config.Source) string {
 	return s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands come from")
-}
-
-// client is the configuration of connections to the cluster.
-func (k KafkaConfig) client() kafka.Config {
-	return kafka.Config{Brokers: k.Brokers, ClientID: "order-consumer"}
 }
 
 // specs says how the topics must be.

@@ -106,11 +106,17 @@ func serve(ctx context.Context, e environment, args []string) int {
 		return exitUsage
 	}
 	if *validate {
+		for _, warning := range source.Warnings() {
+			_, _ = fmt.Fprintln(e.stderr, "warning:", warning)
+		}
 		_, _ = fmt.Fprintln(e.stdout, "settings: ok")
 		return 0
 	}
 	logger := telemetry.NewLogger(e.stderr, settings.LogLevel, "order-consumer", e.build.Version)
 	logger.Info("starting", source.LogAttr())
+	for _, warning := range source.Warnings() {
+		logger.Warn("setting", "warning", warning)
+	}
 	app, err := newApp(logger, settings, e.build)
 	if err != nil {
 		logger.Error("not started", "err", err)

@@ -203,10 +203,10 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 // replayer checks the topic and makes a producer for it alone, beside the relay's.
 func (k KafkaConfig) replayer(ctx context.Context, topic string) (relay.Producer, func(), error) {
 	spec := kafka.TopicSpec{Name: topic, Partitions: k.Partitions, Replication: 1}
-	if _, err := kafka.CheckTopics(ctx, k.client(), []kafka.TopicSpec{spec}); err != nil {
+	if _, err := kafka.CheckTopics(ctx, k.Client, []kafka.TopicSpec{spec}); err != nil {
 		return nil, nil, err
 	}
-	producer, err := kafka.NewProducer(kafka.ProducerConfig{Config: k.client(), Partitions: map[string]int{topic: k.Partitions}, DrainFor: stopSend})
+	producer, err := kafka.NewProducer(kafka.ProducerConfig{Config: k.Client, Partitions: map[string]int{topic: k.Partitions}, DrainFor: stopSend})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -98,12 +98,12 @@ func (p *preflight) redis(ctx context.Context) (bool, error) {
 }
 
 func (p *preflight) versions(ctx context.Context) (bool, error) {
-	err := kafka.CheckAPIVersions(ctx, p.kafka.client())
+	err := kafka.CheckAPIVersions(ctx, p.kafka.Client)
 	return kafka.Transient(err), err
 }
 
 func (p *preflight) topics(ctx context.Context) (bool, error) {
-	warnings, err := kafka.CheckTopics(ctx, p.kafka.client(), p.kafka.specs())
+	warnings, err := kafka.CheckTopics(ctx, p.kafka.Client, p.kafka.specs())
 	for _, warning := range warnings {
 		p.logger.LogAttrs(ctx, slog.LevelWarn, "topic not as expected", slog.String("warning", warning.String()))
 	}

@@ -42,14 +42,14 @@ func topics(ctx context.Context, e environment, args []string) int {
 		printTopics(e.stdout, c)
 		return 0
 	case *create:
-		err = kafka.CreateTopics(ctx, c.client(), c.specs())
+		err = kafka.CreateTopics(ctx, c.Client, c.specs())
 		if err != nil {
 			_, _ = fmt.Fprintln(e.stderr, "Where this process may not make topics, run as one who may:")
 			printTopics(e.stderr, c)
 		}
 	case *check:
 		var warnings []kafka.Warning
-		warnings, err = kafka.CheckTopics(ctx, c.client(), c.specs())
+		warnings, err = kafka.CheckTopics(ctx, c.Client, c.specs())
 		for _, warning := range warnings {
 			_, _ = fmt.Fprintf(e.stderr, "warning: %s\n", warning)
 		}
@@ -73,6 +73,6 @@ func printTopics(w io.Writer, c KafkaConfig) {
 			settings = append(settings, fmt.Sprintf("min.insync.replicas=%d", spec.MinInsync))
 		}
 		_, _ = fmt.Fprintf(w, "kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions %d --replication-factor %d --config %s\n",
-			strings.Join(c.Brokers, ","), spec.Name, spec.Partitions, max(1, spec.Replication), strings.Join(settings, " --config "))
+			strings.Join(c.Client.Brokers, ","), spec.Name, spec.Partitions, max(1, spec.Replication), strings.Join(settings, " --config "))
 	}
 }

@@ -48,9 +48,8 @@ type closer interface{ Close() error }
 // newApp builds everything and connects to nothing.
 func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error) {
 	registry := telemetry.NewRegistry("queue-api", build)
-	brokers := kafka.Config{Brokers: cfg.KafkaBrokers, ClientID: "queue-api"}
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
-		Config: brokers, Partitions: map[string]int{cfg.TopicOrders: cfg.KafkaPartitions},
+		Config: cfg.Kafka, Partitions: map[string]int{cfg.TopicOrders: cfg.KafkaPartitions},
 		QueueRecords: cfg.SendQueue, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
@@ -91,7 +90,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		producer: producer,
 		redis:    rdb,
 		check: func(ctx context.Context) error {
-			return errors.Join(checkRedis(ctx, logger, rdb), checkTopics(ctx, logger, brokers, cfg))
+			return errors.Join(checkRedis(ctx, logger, rdb), checkTopics(ctx, logger, cfg))
 		},
 	}, nil
 }
@@ -134,8 +133,8 @@ func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalCli
 // checkTopics refuses a topic with another partition count, since keys would be placed wrongly, and one with fewer replicas or a
 // lower min.insync.replicas than configured, since what was answered with 202 would die with a single broker. Brokers that do not answer are no
 // reason not to start; orders are answered as unknown until they do.
-func checkTopics(ctx context.Context, logger *slog.Logger, brokers kafka.Config, cfg Config) error {
-	warnings, err := kafka.CheckTopics(ctx, brokers, []kafka.TopicSpec{{
+func checkTopics(ctx context.Context, logger *slog.Logger, cfg Config) error {
+	warnings, err := kafka.CheckTopics(ctx, cfg.Kafka, []kafka.TopicSpec{{
 		Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions, Replication: cfg.KafkaReplication,
 		MinInsync: cmp.Or(cfg.KafkaMinInsync, kafka.MinInsync(cfg.KafkaReplication)),
 	}})

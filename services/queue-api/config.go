@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hanjul/pkg/config"
+	"hanjul/pkg/kafka"
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/redisconn"
@@ -23,7 +24,7 @@ type Config struct {
 	Redis     redisconn.Config
 	KeyPrefix string
 
-	KafkaBrokers    []string
+	Kafka           kafka.Config
 	KafkaPartitions int
 	// Least of every topic; 0 in sync is for kafka.MinInsync to say.
 	KafkaReplication, KafkaMinInsync int
@@ -59,7 +60,7 @@ func loadConfig(s *config.Source) Config {
 		Redis:     loadRedis(s),
 		KeyPrefix: redisconn.ReadKeyPrefix(s),
 
-		KafkaBrokers:     s.Addrs("KAFKA_BROKERS", "", "Kafka brokers to start from"),
+		Kafka:            kafka.Settings(s, "queue-api"),
 		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),
 		KafkaReplication: s.Int("KAFKA_REPLICATION", 1, 1, 7, "least replicas of every topic"),
 		KafkaMinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),

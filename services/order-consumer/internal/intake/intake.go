@@ -51,6 +51,13 @@ func New(cfg Config, handle Handler) (*Intake, error) {
 		return nil, err
 	}
 
+	conns, err := kafka.NewConns(cfg.Config)
+	if err != nil {
+		client.Close()
+
+		return nil, err
+	}
+
 	m, err := newMetrics(cfg.Registerer)
 	if err != nil {
 		client.Close()
@@ -62,7 +69,7 @@ func New(cfg Config, handle Handler) (*Intake, error) {
 		cfg:      cfg,
 		handle:   handle,
 		client:   client,
-		conns:    kafka.NewConns(),
+		conns:    conns,
 		metrics:  m,
 		stranded: make(map[int]error),
 		workers:  make(map[*worker]*time.Timer),
@@ -151,14 +158,10 @@ func stopped(ctx context.Context, err error) error {
 // join begins the membership in the background.
 func (i *Intake) join() (*kafkago.ConsumerGroup, error) {
 	return kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
-		ID:      i.cfg.Group,
-		Brokers: i.cfg.Brokers,
-		Topics:  []string{i.cfg.Topic},
-		Dialer: &kafkago.Dialer{
-			ClientID: i.cfg.ClientID,
-			Timeout:  i.cfg.Timeout,
-			DialFunc: i.conns.DialContext,
-		},
+		ID:                i.cfg.Group,
+		Brokers:           i.cfg.Brokers,
+		Topics:            []string{i.cfg.Topic},
+		Dialer:            i.conns.Dialer(),
 		SessionTimeout:    i.cfg.Session,
 		HeartbeatInterval: i.cfg.Heartbeat,
 		RebalanceTimeout:  i.cfg.Rebalance,
