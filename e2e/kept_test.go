@@ -12,6 +12,7 @@ import (
 	"hanjul/deploy/local"
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/outbox"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 )
 
@@ -39,7 +40,7 @@ func TestAuditOfWhatIsKept(t *testing.T) {
 		}
 	}
 
-	box, err := outbox.Open(t.Context(), stack.Setting("HANJUL_POSTGRES_URL"))
+	box, err := outbox.Open(t.Context(), postgres.At(stack.Setting("HANJUL_POSTGRES_URL")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/order"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/postgres/postgrestest"
 	"hanjul/pkg/product"
 )
@@ -296,7 +297,7 @@ func TestJudgeRedoesAnUnknownCommit(t *testing.T) {
 
 func TestJudgeSaysWhenTheServerIsAway(t *testing.T) {
 	t.Parallel()
-	l, err := ledger.Open(t.Context(), "postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ledger.Config{})
+	l, err := ledger.Open(t.Context(), postgres.At("postgres://nobody@127.0.0.1:1/nothing?sslmode=disable"), ledger.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"hanjul/pkg/postgres"
 )
 
@@ -34,7 +32,7 @@ var (
 	ErrJudged         = errors.New("has its verdict") // a dead letter that can no longer be redriven
 	ErrLetterState    = errors.New("only a parked dead letter has a way out")
 	ErrUnverified     = errors.New("never verified: it can only be dropped")
-	ErrSchema         = errors.New("ledger's schema is older than this build")
+	ErrSchema         = errors.New("ledger's schema does not fit this build")
 )
 
 // Topics are the names that outbox rows are addressed to. Default: orders, order-events, orders.dead-letters.
@@ -48,12 +46,12 @@ type Config struct {
 
 // Ledger is the ledger behind one pool. Safe for concurrent use.
 type Ledger struct {
-	pool   *pgxpool.Pool
+	pool   *postgres.Pool
 	topics Topics
 }
 
 // Open makes a ledger on the address. It does not connect: an absent server shows at the first call, as ErrTransient.
-func Open(ctx context.Context, url string, c Config) (*Ledger, error) {
+func Open(ctx context.Context, a postgres.Address, c Config) (*Ledger, error) {
 	// Every statement here is a probe of an index. A plan that was made and kept while a table was small would scan it, for each order of
 	// each batch, until the next analyze: a sale grows a table by orders of magnitude before that.
 	c.Pool.Params = maps.Clone(c.Pool.Params)
@@ -61,7 +59,7 @@ func Open(ctx context.Context, url string, c Config) (*Ledger, error) {
 		c.Pool.Params = map[string]string{}
 	}
 	c.Pool.Params["enable_seqscan"] = "off"
-	pool, err := postgres.Open(ctx, url, c.Pool)
+	pool, err := postgres.Open(ctx, a, c.Pool)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +82,7 @@ func (t Topics) withDefaults() Topics {
 func (l *Ledger) Close() { l.pool.Close() }
 
 // Pool is the pool behind the ledger, for package outbox and for metrics. Nobody else writes SQL.
-func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
+func (l *Ledger) Pool() *postgres.Pool { return l.pool }
 
 // Ping says whether the server answers.
 func (l *Ledger) Ping(ctx context.Context) error { return classify("ping ledger", l.pool.Ping(ctx)) }

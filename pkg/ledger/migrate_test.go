@@ -10,6 +10,7 @@ import (
 	"hanjul/migrations"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/ledger/ledgertest"
+	"hanjul/pkg/postgres"
 )
 
 // Migration 4 notes by run what was noted by row. An event that waits must wait on both sides of it, or nobody publishes it (I9).
@@ -58,7 +59,7 @@ func TestMigrateKeepsWhatWaits(t *testing.T) {
 SELECT gen_random_uuid(), now() + at * interval '1 s', 'order-events', p, seq, 'product', p, 'x', '{}', CASE WHEN told THEN now() END
 FROM (VALUES ('a', 1, 0, true), ('a', 2, 0, true), ('a', 3, 0, false), ('a', 4, 1, false), ('a', 5, 1, false), ('b', 1, 0, true), ('a', NULL, 2, false))
   AS r (p, seq, at, told)`)
-	if _, err := ledger.Migrate(t.Context(), url); err != nil {
+	if _, err := ledger.Migrate(t.Context(), postgres.At(url)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("a3-3 a4-5", waiting(byRun)); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/order"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/postgres/postgrestest"
 	"hanjul/pkg/product"
 )
@@ -351,7 +352,7 @@ func TestMigrate(t *testing.T) {
 	var running sync.WaitGroup
 	for range 3 {
 		running.Go(func() {
-			if version, err := ledger.Migrate(t.Context(), url); err != nil || version < 1 {
+			if version, err := ledger.Migrate(t.Context(), postgres.At(url)); err != nil || version < 1 {
 				t.Error(version, err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 )
 
@@ -99,10 +100,10 @@ FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'ou
 		return s, err
 	}
 	if s.Relays, err = collect[Sharing](ctx, o, `
-SELECT l.pid, coalesce(host(a.client_addr), 'local'), count(*) FILTER (WHERE l.classid = $2::int::oid)
+SELECT l.pid, coalesce(host(a.client_addr), 'local'), count(*) FILTER (WHERE l.classid = ($2::int # `+postgres.SchemaKey+`)::oid)
 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.classid IN ($1::int::oid, $2::int::oid) AND l.objsubid = 2 AND l.granted
+  AND l.classid IN (($1::int # `+postgres.SchemaKey+`)::oid, ($2::int # `+postgres.SchemaKey+`)::oid) AND l.objsubid = 2 AND l.granted
 GROUP BY 1, 2 ORDER BY 1`, presentLock, shardLock); err != nil {
 		return s, err
 	}

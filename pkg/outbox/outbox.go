@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 )
@@ -23,8 +21,10 @@ import (
 var (
 	// ErrShards says that another process works with another number of shards: stand by and ask again.
 	ErrShards = errors.New("the outbox is shared by another number of shards")
-	// ErrLost says that a row had been marked by another owner: step down.
+	// ErrLost says that a row had been marked by another owner, or that the session does not hold its locks: step down.
 	ErrLost = errors.New("the outbox was taken over")
+	// ErrElsewhere says that POSTGRES_DIRECT_URL and POSTGRES_URL do not lead to the same tables.
+	ErrElsewhere = errors.New("POSTGRES_DIRECT_URL and POSTGRES_URL lead to different places")
 )
 
 // Row is what one row tells. A row with Seq 0 is no event: a command or a dead letter.
@@ -75,19 +75,19 @@ const backlogMax = 200_000
 
 // Outbox opens owners and looks after the table. Safe for concurrent use.
 type Outbox struct {
-	pool *pgxpool.Pool
-	url  string
+	pool    *postgres.Pool
+	address postgres.Address
 }
 
-// Open makes a value for the database of the URL; it does not connect. The URL must lead to the server itself and not through
-// a pooler that hands out connections by transaction: the owner's locks live in its session.
-func Open(ctx context.Context, url string) (*Outbox, error) {
+// Open makes a value for the database of the address; it does not connect. Owners and replays go to the server itself, since their locks live
+// in a session: where the address has one way only, and that leads through a pooler, they fail with postgres.ErrPooled.
+func Open(ctx context.Context, a postgres.Address) (*Outbox, error) {
 	// For measuring and for partitions only; an owner has a connection of its own.
-	pool, err := postgres.Open(ctx, url, postgres.Config{Name: "hanjul-outbox", MaxConns: 2})
+	pool, err := postgres.Open(ctx, a, postgres.Config{Name: "hanjul-outbox", MaxConns: 2})
 	if err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
-	return &Outbox{pool: pool, url: url}, nil
+	return &Outbox{pool: pool, address: a}, nil
 }
 
 // Close ends the connections of this value; an owner has its own Close.

@@ -20,7 +20,7 @@ import (
 func bundle(t *testing.T) (*outboxtest.Table, *outbox.Outbox) {
 	t.Helper()
 	table := outboxtest.New(t)
-	box, err := outbox.Open(t.Context(), table.URL)
+	box, err := outbox.Open(t.Context(), postgres.At(table.URL))
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -321,7 +321,7 @@ func TestOutboxMakePartitions(t *testing.T) {
 		owner := own(t, box)
 		var wg sync.WaitGroup
 		for range 4 {
-			other, err := outbox.Open(t.Context(), table.URL)
+			other, err := outbox.Open(t.Context(), postgres.At(table.URL))
 			if err != nil {
 				t.Fatalf("open: %v", err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 )
 
@@ -32,13 +33,7 @@ func (o *Outbox) Own(ctx context.Context, shards int) (*Owner, error) {
 	if shards < 1 || shards > MaxShards {
 		return nil, fmt.Errorf("own outbox: %d shards: expected 1 to %d", shards, MaxShards)
 	}
-	config, err := pgx.ParseConfig(o.url)
-	if err != nil {
-		return nil, fmt.Errorf("own outbox: %w", err)
-	}
-	config.ConnectTimeout = connectWithin
-	for name, value := range map[string]string{
-		"application_name":  "hanjul-relay",
+	conn, err := postgres.Connect(ctx, o.address, postgres.Session{Name: "hanjul-relay", ConnectTimeout: connectWithin, Params: map[string]string{
 		"statement_timeout": "10000",
 		// A machine that vanished must not keep its locks for hours: the server notices within some 20 seconds.
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3",
@@ -48,10 +43,7 @@ func (o *Outbox) Own(ctx context.Context, shards int) (*Owner, error) {
 		// Every statement here is a probe of an index. A plan that was made and kept while a partition was small would
 		// scan it for each pass, until the next analyze, and a sale grows it by orders of magnitude before that.
 		"enable_seqscan": "off",
-	} {
-		config.RuntimeParams[name] = value
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("own outbox: %w", err)
 	}
@@ -61,6 +53,42 @@ func (o *Outbox) Own(ctx context.Context, shards int) (*Owner, error) {
 		return nil, fmt.Errorf("own outbox: %w", err)
 	}
 	return owner, nil
+}
+
+// CheckDirect refuses an address of sessions that leads through a pooler (postgres.ErrPooled) or to another database or schema than the
+// other statements go to (ErrElsewhere): owners there would keep nobody out. Errors that pass by waiting wrap postgres.ErrTransient.
+func (o *Outbox) CheckDirect(ctx context.Context) error {
+	err := o.checkDirect(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case postgres.Transient(err):
+		return fmt.Errorf("check the outbox's direct address: %w: %w", postgres.ErrTransient, err)
+	}
+	return fmt.Errorf("check the outbox's direct address: %w", err)
+}
+
+func (o *Outbox) checkDirect(ctx context.Context) error {
+	conn, err := postgres.Connect(ctx, o.address, postgres.Session{Name: "hanjul-check", ConnectTimeout: connectWithin})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	direct, err := postgres.Look(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if err := direct.Check(); err != nil {
+		return err
+	}
+	here, err := postgres.Look(ctx, o.pool)
+	if err != nil {
+		return err
+	}
+	if direct != here {
+		return fmt.Errorf("%w: %s and %s", ErrElsewhere, direct, here)
+	}
+	return nil
 }
 
 // Held lists the shards that this owner may publish.

@@ -6,10 +6,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"hanjul/pkg/postgres"
 )
 
 // partitionLock lets one process at a time change partitions, "hanjul-p" in ASCII.
-const partitionLock = int64(0x68616e6a756c2d70)
+const (
+	partitionLock = int64(0x68616e6a756c2d70)
+	partitionKey  = `$1::bigint # ` + postgres.SchemaKey
+)
 
 // dayName is how the partition of a day (UTC) is called.
 const dayName = "outbox_20060102"
@@ -58,7 +63,7 @@ func (o *Outbox) hasPartition(ctx context.Context, day time.Time) (bool, error) 
 func (o *Outbox) makePartition(ctx context.Context, day time.Time) error {
 	name := day.Format(dayName)
 	err := pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, partitionLock); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+partitionKey+`)`, partitionLock); err != nil {
 			return err
 		}
 		var found bool // Another process may have been first.

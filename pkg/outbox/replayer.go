@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 )
 
@@ -22,7 +23,7 @@ type Replayer struct {
 }
 
 // replayKey is the key of a replay's session lock, given its id.
-const replayKey = `hashtextextended('hanjul replay ' || %s, 0)`
+const replayKey = `hashtextextended('hanjul replay ' || %s, ` + postgres.SchemaKey + `)`
 
 // StartReplay writes down the plan and, in the same transaction, the operator's action, and returns who runs it. Topic, Rate and
 // Operator must be set. From here on the partitions that it must read are kept.
@@ -129,7 +130,7 @@ func whyNot(ctx context.Context, tx pgx.Tx, id string) error {
 
 // keepPartitions makes this transaction and one that drops partitions take turns: it sees our row, or it is done before we read.
 func keepPartitions(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared($1)`, partitionLock)
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock_shared(`+partitionKey+`)`, partitionLock)
 	return err
 }
 
@@ -177,18 +178,10 @@ INSERT INTO operator_actions (request_id, operator, action, product_id, request,
 type begun func(ctx context.Context, tx pgx.Tx, token string) (Replay, error)
 
 func (o *Outbox) replayer(ctx context.Context, id string, begin begun) (*Replayer, error) {
-	config, err := pgx.ParseConfig(o.url)
-	if err != nil {
-		return nil, fmt.Errorf("replay %s: %w", id, err)
-	}
-	config.ConnectTimeout = connectWithin
-	for name, value := range map[string]string{
-		"application_name": "hanjul-replay", "statement_timeout": "30000", "enable_seqscan": "off",
+	conn, err := postgres.Connect(ctx, o.address, postgres.Session{Name: "hanjul-replay", ConnectTimeout: connectWithin, Params: map[string]string{
+		"statement_timeout": "30000", "enable_seqscan": "off",
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3",
-	} {
-		config.RuntimeParams[name] = value
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", id, err)
 	}

@@ -70,7 +70,7 @@ func (o *Outbox) dropPartition(ctx context.Context, name string, day time.Time) 
 		return why, false, err
 	}
 	err = pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, partitionLock); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+partitionKey+`)`, partitionLock); err != nil {
 			return err
 		}
 		var found bool // Another process may have been first.

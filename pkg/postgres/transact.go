@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // attempts bounds the tries inside Transact. What outlives them goes up as ErrTransient, to a caller that knows how long to wait.
@@ -31,7 +30,7 @@ const (
 //
 // An error wraps ErrTransient when waiting helps; otherwise it is fn's own, the server's refusal, or the end of ctx. Safe
 // for concurrent use. op names the work in errors.
-func Transact(ctx context.Context, pool *pgxpool.Pool, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func Transact(ctx context.Context, pool *Pool, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	pause := pauseFirst
 	for try := 1; ; try++ {
 		err := once(ctx, pool, fn)
@@ -60,7 +59,7 @@ func Transact(ctx context.Context, pool *pgxpool.Pool, op string, fn func(ctx co
 	}
 }
 
-func once(ctx context.Context, pool *pgxpool.Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func once(ctx context.Context, pool *Pool, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		return fn(ctx, tx)
 	})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/postgres"
@@ -18,9 +17,9 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m) }
 
-func open(t *testing.T, url string, c postgres.Config) *pgxpool.Pool {
+func open(t *testing.T, url string, c postgres.Config) *postgres.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), url, c)
+	pool, err := postgres.Open(t.Context(), postgres.At(url), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +27,7 @@ func open(t *testing.T, url string, c postgres.Config) *pgxpool.Pool {
 	return pool
 }
 
-func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
+func exec(t *testing.T, pool *postgres.Pool, sql string) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
@@ -44,7 +43,7 @@ current_setting('idle_in_transaction_session_timeout')`).Scan(&name, &statement,
 	if err != nil || name != "limits" || statement != "1500ms" || idle != "20s" {
 		t.Fatal(name, statement, idle, err)
 	}
-	if n := pool.Config().MaxConns; n != 3 {
+	if n := pool.Stat().MaxConns(); n != 3 {
 		t.Fatal(n)
 	}
 }

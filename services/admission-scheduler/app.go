@@ -39,7 +39,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	registry := telemetry.NewRegistry("admission-scheduler", build)
 	app := &App{logger: logger}
 
-	books, err := ledger.Open(context.Background(), c.PostgresURL.Reveal(), ledger.Config{
+	books, err := ledger.Open(context.Background(), c.Postgres, ledger.Config{
 		// The restores at work at a time, the reading of the products, and operators beside them.
 		Pool: postgres.Config{Name: "admission-scheduler", MaxConns: 8}, Topics: ledger.Topics{Orders: c.TopicOrders},
 	})
@@ -48,7 +48,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	}
 	app.close = append(app.close, books.Close)
 
-	box, err := outbox.Open(context.Background(), c.PostgresURL.Reveal())
+	box, err := outbox.Open(context.Background(), c.Postgres)
 	if err != nil {
 		app.end()
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/keyring"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 	"hanjul/services/admission-scheduler/internal/operator"
@@ -30,7 +31,7 @@ type Config struct {
 	TopicOrders                      string
 	ReplayTopics                     []string // the live one first
 
-	PostgresURL config.Secret
+	Postgres postgres.Address
 
 	Local      bool // identities are taken on trust, so a risky setting is a warning
 	KeyCommand keyring.Key
@@ -58,7 +59,7 @@ func loadConfig(s *config.Source) Config {
 		KafkaMinInsync:   s.Int("KAFKA_MIN_INSYNC", 0, 0, 7, "least min.insync.replicas of every topic; 0 means one below KAFKA_REPLICATION and at most 2"),
 		TopicOrders:      s.String("TOPIC_ORDERS", "orders", "a topic's name", "where commands go"),
 
-		PostgresURL: s.Secret("POSTGRES_URL", "a postgres:// URL", "where the ledger is"),
+		Postgres: postgres.Read(s),
 
 		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, time.Minute, "longest time between two looks at a product's line"),
 		Deadline:    s.Duration("DEADLINE", 2*time.Second, 10*time.Millisecond, time.Minute, "longest time one look may take; a product that overruns it waits longer and disturbs no other"),

@@ -63,7 +63,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	if err != nil {
 		return nil, err
 	}
-	box, err := outbox.Open(context.Background(), c.Postgres.Reveal())
+	box, err := outbox.Open(context.Background(), c.Postgres)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	}
 
 	gate := httpserver.NewGate(c.ReadyDrain)
-	before := newPreflight(logger, judging, rdb, c.Kafka)
+	before := newPreflight(logger, judging, box, rdb, c.Kafka)
 	app.admin = httpserver.NewAdmin(logger, c.AdminListen, registry,
 		gate.Check(), httpserver.Check{Name: "group", Check: func(context.Context) error { return commands.Ready() }})
 	// In the order of the flow: sources first, so that each stops before what it feeds.
@@ -137,7 +137,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 }
 
 func (a *App) openLedger(c Config, name string, conns int) (*ledger.Ledger, error) {
-	l, err := ledger.Open(context.Background(), c.Postgres.Reveal(), ledger.Config{
+	l, err := ledger.Open(context.Background(), c.Postgres, ledger.Config{
 		Pool: postgres.Config{Name: name, MaxConns: conns}, Topics: c.Kafka.Topics,
 	})
 	if err == nil {

@@ -21,6 +21,7 @@ import (
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/pass"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/stock"
@@ -156,7 +157,7 @@ func (w *world) client(t *testing.T) *client {
 	if err != nil {
 		t.Fatalf("signer: %v", err)
 	}
-	books, err := ledger.Open(t.Context(), w.url, ledger.Config{Topics: w.topics})
+	books, err := ledger.Open(t.Context(), postgres.At(w.url), ledger.Config{Topics: w.topics})
 	if err != nil {
 		t.Fatalf("ledger: %v", err)
 	}

@@ -32,7 +32,7 @@ func auditBooks(ctx context.Context, e environment, args []string) int {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return exitUsage
 	}
-	books, err := ledger.Open(ctx, c.Postgres.Reveal(), ledger.Config{
+	books, err := ledger.Open(ctx, c.Postgres, ledger.Config{
 		Pool: postgres.Config{Name: "order-consumer-audit", MaxConns: 2}, Topics: c.Kafka.Topics,
 	})
 	if err != nil {

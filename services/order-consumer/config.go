@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/pass"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 )
@@ -35,7 +36,7 @@ type Config struct {
 	Bytes    int
 	Window   int
 	Stuck    time.Duration
-	Postgres config.Secret
+	Postgres postgres.Address
 	Conns    int
 
 	UserKey     keyring.Key
@@ -84,7 +85,7 @@ func loadConfig(s *config.Source) Config {
 		Window:  s.Int("WINDOW_RECORDS", 2_000, 1, 100_000, "commands read ahead among which products take turns, so that the only order of one is not behind the many of another"),
 		Stuck:   s.Duration("STUCK_AFTER", time.Minute, time.Second, time.Hour, "how long a partition's worker may give no sign of life, waiting for no store, before it is taken out of the group"),
 
-		Postgres: postgresURL(s),
+		Postgres: postgres.Read(s),
 		Conns:    s.Int("POSTGRES_CONNS", 8, 1, 1_000, "most connections of the judge; five more are for the relay and for reconciling, and one for each replay that runs"),
 
 		UserKey: key(s, "KEY_USER", "hashes user ids; kept while a product lives"),
@@ -177,10 +178,6 @@ func loadRedis(s *config.Source) redisconn.Config {
 
 func commandKey(s *config.Source) keyring.Key {
 	return key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass")
-}
-
-func postgresURL(s *config.Source) config.Secret {
-	return s.Secret("POSTGRES_URL", "a postgres:// URL", "where the ledger is; the server itself or a pooler that keeps sessions, for the relay holds a lock in one")
 }
 
 func logLevel(s *config.Source) slog.Level {

@@ -25,7 +25,7 @@ const lettersHelp = `Commands that could not be processed are parked as dead let
   dead-letters drop ID       give it up: a parked order is rejected (failed), its units are given back, its user reads it
 
 What never verified (no order and no command id) can only be dropped. What has a verdict cannot be redriven.
-Needs the setting POSTGRES_URL, TOPIC_ORDERS where it is not "orders", and to drop KEY_COMMAND.
+Needs the settings POSTGRES_*, TOPIC_ORDERS where it is not "orders", and to drop KEY_COMMAND.
 
 Examples:
   order-consumer dead-letters list --product demo
@@ -43,16 +43,16 @@ func deadLetters(ctx context.Context, e environment, args []string) int {
 
 // lettersConfig is what dead-letters needs, and no more.
 type lettersConfig struct {
-	url    config.Secret
-	orders string
+	postgres postgres.Address
+	orders   string
 }
 
 func loadLetters(s *config.Source) lettersConfig {
-	return lettersConfig{postgresURL(s), topicOrders(s)}
+	return lettersConfig{postgres.Read(s), topicOrders(s)}
 }
 
 func (c lettersConfig) open(ctx context.Context) (*ledger.Ledger, error) {
-	return ledger.Open(ctx, c.url.Reveal(), ledger.Config{
+	return ledger.Open(ctx, c.postgres, ledger.Config{
 		Pool: postgres.Config{Name: "order-consumer-operator", MaxConns: 1}, Topics: ledger.Topics{Orders: c.orders},
 	})
 }

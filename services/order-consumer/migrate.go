@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	"hanjul/pkg/ledger"
+	"hanjul/pkg/postgres"
 )
 
 const migrateHelp = `Brings the ledger's schema to this build's version. Any number of processes may do so at once; nothing is done twice. Run it
 before the new build starts: a service refuses an older schema, a newer one it bears.
-Needs the setting POSTGRES_URL only, with the right to make tables.
+Needs the settings POSTGRES_* only, of a role that owns the schema; it goes to POSTGRES_DIRECT_URL where that is set, and makes POSTGRES_SCHEMA where it
+is not there and the role may.
 
 Example:
   HANJUL_POSTGRES_URL_FILE=/run/secrets/postgres order-consumer migrate
@@ -21,11 +23,11 @@ func migrate(ctx context.Context, e environment, args []string) int {
 	if code, done := parse(e, flag.NewFlagSet("migrate", flag.ContinueOnError), migrateHelp, args); done {
 		return code
 	}
-	url, ok := settings(e, postgresURL)
+	address, ok := settings(e, postgres.Read)
 	if !ok {
 		return exitUsage
 	}
-	version, err := ledger.Migrate(ctx, url.Reveal())
+	version, err := ledger.Migrate(ctx, address)
 	if err != nil {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return exitFailed

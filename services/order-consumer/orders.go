@@ -17,7 +17,7 @@ import (
 )
 
 const ordersHelp = `Shows what is known of an order: its row and events in the ledger, its dead letter, its status and intent in Redis. Changes nothing.
-Needs the settings POSTGRES_URL, REDIS_ADDRS (or another REDIS_ setting that says where Redis is) and KEY_PREFIX. An order that only Redis may know needs its product.
+Needs the settings POSTGRES_*, REDIS_ADDRS (or another REDIS_ setting that says where Redis is) and KEY_PREFIX. An order that only Redis may know needs its product.
 Exit code 1: nothing is known of it, or a store did not answer.
 
 Examples:

@@ -13,6 +13,7 @@ import (
 	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/outbox"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/services/order-consumer/internal/relay"
 	"hanjul/services/order-consumer/internal/replay"
@@ -24,11 +25,11 @@ const outboxHelp = `Shows what the outbox holds and publishes events again.
   order-consumer outbox stats    what waits, partitions, who shares the outbox, replays
   order-consumer outbox replay   publish a product's events again
 
-Each tells more with -help. Needs the setting POSTGRES_URL, and replay also KAFKA_*, TOPIC_* and REPLAY_TOPICS.
+Each tells more with -help. Needs the settings POSTGRES_*, and replay also KAFKA_*, TOPIC_* and REPLAY_TOPICS.
 `
 
 const outboxListHelp = `Lists a product's outbox rows: its events by seq, then commands and dead letters.
-Needs the setting POSTGRES_URL only.
+Needs the settings POSTGRES_* only.
 
 Examples:
   order-consumer outbox list --product demo --from-seq 100 --limit 20
@@ -37,7 +38,7 @@ Examples:
 `
 
 const outboxStatsHelp = `Measures the outbox: what waits to be published, the partitions, the processes that share it, and replays that are neither done nor cancelled.
-Needs the setting POSTGRES_URL only.
+Needs the settings POSTGRES_* only.
 
 Example:
   order-consumer outbox stats
@@ -146,11 +147,11 @@ func outboxStats(ctx context.Context, e environment, args []string) int {
 
 // withOutbox runs do on the outbox of the settings.
 func withOutbox(ctx context.Context, e environment, do func(*outbox.Outbox) error) int {
-	url, ok := settings(e, postgresURL)
+	address, ok := settings(e, postgres.Read)
 	if !ok {
 		return exitUsage
 	}
-	box, err := outbox.Open(ctx, url.Reveal())
+	box, err := outbox.Open(ctx, address)
 	if err == nil {
 		defer box.Close()
 		err = do(box)
@@ -167,7 +168,7 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 	quiet := e
 	quiet.stderr = &faults
 	c, ok := settings(quiet, func(s *config.Source) (c Config) {
-		c.Kafka, c.Postgres = loadKafka(s), postgresURL(s)
+		c.Kafka, c.Postgres = loadKafka(s), postgres.Read(s)
 		c.ReplayTopics = replayTopics(s, c.Kafka)
 		return c
 	})
@@ -182,7 +183,7 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 		_, _ = fmt.Fprint(e.stderr, faults.String())
 		return exitUsage
 	}
-	box, err := outbox.Open(ctx, c.Postgres.Reveal())
+	box, err := outbox.Open(ctx, c.Postgres)
 	if err == nil {
 		defer box.Close()
 		err = replay.Command{

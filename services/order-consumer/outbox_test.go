@@ -10,6 +10,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/outbox/outboxtest"
+	"hanjul/pkg/postgres"
 )
 
 func TestOutboxUsage(t *testing.T) {
@@ -131,7 +132,7 @@ func TestAppRunsReplays(t *testing.T) {
 		table.Insert(outboxtest.Row{Product: "apple", Seq: seq + 1, Topic: w.topics.Events, Payload: "{}"})
 	}
 	table.Publish("apple", 3)
-	box, err := outbox.Open(t.Context(), w.url)
+	box, err := outbox.Open(t.Context(), postgres.At(w.url))
 	if err != nil {
 		t.Fatalf("outbox: %v", err)
 	}

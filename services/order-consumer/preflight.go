@@ -11,6 +11,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/lifecycle"
+	"hanjul/pkg/outbox"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 )
@@ -25,13 +26,14 @@ const (
 type preflight struct {
 	logger *slog.Logger
 	ledger *ledger.Ledger
+	box    *outbox.Outbox
 	rdb    redis.UniversalClient
 	kafka  KafkaConfig
 	passed chan struct{}
 }
 
-func newPreflight(logger *slog.Logger, l *ledger.Ledger, rdb redis.UniversalClient, k KafkaConfig) *preflight {
-	return &preflight{logger, l, rdb, k, make(chan struct{})}
+func newPreflight(logger *slog.Logger, l *ledger.Ledger, box *outbox.Outbox, rdb redis.UniversalClient, k KafkaConfig) *preflight {
+	return &preflight{logger, l, box, rdb, k, make(chan struct{})}
 }
 
 func (p *preflight) component() lifecycle.Component {
@@ -86,6 +88,9 @@ func (p *preflight) run(ctx context.Context) error {
 
 func (p *preflight) postgres(ctx context.Context) (bool, error) {
 	err := p.ledger.CheckSchema(ctx)
+	if err == nil {
+		err = p.box.CheckDirect(ctx)
+	}
 	return errors.Is(err, ledger.ErrTransient) || errors.Is(err, context.DeadlineExceeded), err
 }
 

@@ -21,7 +21,7 @@ import (
 func URL(t testing.TB) string {
 	t.Helper()
 	return localtest.PostgresTemplate(t, "ledger "+schema(t), func(url string) error {
-		_, err := ledger.Migrate(context.Background(), url)
+		_, err := ledger.Migrate(context.Background(), postgres.At(url))
 		return err
 	})
 }
@@ -35,7 +35,13 @@ func Open(t testing.TB) *ledger.Ledger {
 // OpenAt gives another ledger, with a pool of its own, on an address from URL.
 func OpenAt(t testing.TB, url string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), url, ledger.Config{Pool: postgres.Config{Name: "test"}})
+	return OpenAddress(t, postgres.At(url))
+}
+
+// OpenAddress is OpenAt with all that an address may say.
+func OpenAddress(t testing.TB, a postgres.Address) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(t.Context(), a, ledger.Config{Pool: postgres.Config{Name: "test"}})
 	if err != nil {
 		t.Fatal(err)
 	}

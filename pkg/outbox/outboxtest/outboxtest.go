@@ -25,7 +25,12 @@ type Table struct {
 // New gives a fresh one.
 func New(t testing.TB) *Table {
 	t.Helper()
-	url := ledgertest.URL(t)
+	return At(t, ledgertest.URL(t))
+}
+
+// At gives the outbox at a URL, which may name a schema by its search_path.
+func At(t testing.TB, url string) *Table {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatalf("open database: %v", err)

@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/ledger/ledgertest"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/outbox/outboxtest"
+	"hanjul/pkg/postgres"
 	"hanjul/services/admission-scheduler/internal/operator"
 )
 
@@ -24,12 +25,12 @@ const (
 func replayDesk(t *testing.T) (operator.Config, *outboxtest.Table, *outbox.Outbox) {
 	t.Helper()
 	table := outboxtest.New(t)
-	l, err := ledger.Open(t.Context(), table.URL, ledger.Config{})
+	l, err := ledger.Open(t.Context(), postgres.At(table.URL), ledger.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	box, err := outbox.Open(t.Context(), table.URL)
+	box, err := outbox.Open(t.Context(), postgres.At(table.URL))
 	if err != nil {
 		t.Fatal(err)
 	}

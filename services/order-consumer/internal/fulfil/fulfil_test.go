@@ -13,6 +13,7 @@ import (
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/pkg/stock"
 	"hanjul/services/order-consumer/internal/intake"
@@ -246,7 +247,7 @@ func TestFulfilCreatesStockForALoadOnly(t *testing.T) {
 func TestFulfilWithoutALedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	l, err := ledger.Open(t.Context(), "postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ledger.Config{})
+	l, err := ledger.Open(t.Context(), postgres.At("postgres://nobody@127.0.0.1:1/nothing?sslmode=disable"), ledger.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/outbox/outboxtest"
+	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/services/order-consumer/internal/relay"
 )
@@ -90,7 +91,7 @@ func quick() relay.Config {
 
 func (s *stage) relay(config relay.Config, producer relay.Producer) *one {
 	s.t.Helper()
-	box, err := outbox.Open(s.t.Context(), s.URL)
+	box, err := outbox.Open(s.t.Context(), postgres.At(s.URL))
 	if err != nil {
 		s.t.Fatalf("open outbox: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"hanjul/pkg/order"
 	"hanjul/pkg/outbox"
 	"hanjul/pkg/outbox/outboxtest"
+	"hanjul/pkg/postgres"
 	"hanjul/services/order-consumer/internal/relay"
 )
 
@@ -42,7 +43,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatalf("topics: %v", err)
 	}
-	if s.box, err = outbox.Open(t.Context(), s.URL); err != nil {
+	if s.box, err = outbox.Open(t.Context(), postgres.At(s.URL)); err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(s.box.Close)
