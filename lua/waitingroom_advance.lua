@@ -3,7 +3,7 @@
 --
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who advances
--- KEYS[3] clock      hash    low, low_from, front, run
+-- KEYS[3] clock      hash    low, low_from, front, run, history
 -- ARGV[1] nonce  string  of advance_begin
 -- ARGV[2] inc    number  the ledger's new line_inc, 1 to 1023
 -- ARGV[3] front  number  highest admitted place by the ledger, 0 for none
@@ -41,6 +41,7 @@ if from > 0 and now_us - from > 4398046511104 then
 end
 redis.call('HSET', settings, 'inc', text(inc))
 redis.call('HSET', clock, 'front', text(math.max(front, tonumber(known_front or 0))),
-  'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'))
+  'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'),
+  'history', string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '')
 redis.call('DEL', restoring)
 return { 'ok' }

@@ -3,12 +3,13 @@
 --
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who restores or advances
--- KEYS[3] clock      hash    low, front, run
+-- KEYS[3] clock      hash    low, front, run, history
 -- KEYS[4] active     zset    user -> expiry of the pass, ms
 -- KEYS[5] stock      hash    base, seq, held
 --
--- Returns {present, restoring, inc, front, active, v, run_id, moved, places_low, stock_known, now_ms}: present is 0 without
---   settings (R4); moved is 1 when the slot was opened or advanced on another run of a server than the one that answers.
+-- Returns {present, restoring, inc, front, active, v, server, moved, places_low, stock_known, now_ms}: present is 0 without
+--   settings (R4); server names the run of the server that answers and the history that it replicates; moved is 1 when the slot was opened
+--   or advanced under another of either. A promotion begins another history, also that of a server which served the slot before.
 -- Foreign: reads stock.base (owner stock).
 -- Retry: harmless; it writes nothing.
 
@@ -17,11 +18,13 @@ local settings, restoring, clock, active, stock = KEYS[1], KEYS[2], KEYS[3], KEY
 local t = redis.call('TIME')
 local now_ms = string.format('%.0f', tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000))
 local v, inc = unpack(redis.call('HMGET', settings, 'v', 'inc'))
-local low, front, run = unpack(redis.call('HMGET', clock, 'low', 'front', 'run'))
-local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local low, front, run, history = unpack(redis.call('HMGET', clock, 'low', 'front', 'run', 'history'))
+local run_now = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local history_now = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
 
 local function flag(condition) return condition and 1 or 0 end
 return {
-  flag(v), redis.call('EXISTS', restoring), inc, front, redis.call('ZCOUNT', active, '(' .. now_ms, '+inf'), v, run_id,
-  flag(v and run ~= run_id), flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), now_ms,
+  flag(v), redis.call('EXISTS', restoring), inc, front, redis.call('ZCOUNT', active, '(' .. now_ms, '+inf'), v,
+  run_now .. ' ' .. history_now, flag(v and (run ~= run_now or history ~= history_now)),
+  flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), now_ms,
 }

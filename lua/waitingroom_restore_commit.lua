@@ -3,7 +3,7 @@
 --
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who restores
--- KEYS[3] clock      hash    low_from, tokens, refill_ms, front, run
+-- KEYS[3] clock      hash    low_from, tokens, refill_ms, front, run, history
 -- ARGV[1]  nonce           string  of restore_begin
 -- ARGV[2]  inc             number  the ledger's new line_inc, 1 to 1023
 -- ARGV[3]  front           number  highest admitted place by the ledger, 0 for none
@@ -87,6 +87,7 @@ redis.call('HSET', settings, 'v', v, 'opened_us', opened_us, 'pass_epoch', pass_
   'inc', inc, 'ghost', ghost, 'ghost_until', text(now_ms + tonumber(pass_ms)))
 local last = math.max(tonumber(redis.call('HGET', clock, 'front') or 0), tonumber(front))
 redis.call('HSET', clock, 'tokens', '0', 'refill_ms', text(now_ms), 'front', text(last),
-  'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'))
+  'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'),
+  'history', string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '')
 redis.call('DEL', restoring)
 return { 'ok' }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,6 +66,9 @@ func StartRedisCluster(ctx context.Context, options RedisClusterOptions) (*Redis
 		c := &RedisCluster{version: program.String(), temporary: temporary}
 		// Another folder for each try: a node writes down the ports of the others.
 		folder := filepath.Join(dir, fmt.Sprintf("try-%d", try+1))
+		if err := os.RemoveAll(folder); err != nil { // an earlier run's
+			return nil, fmt.Errorf("folder of redis: %w", err)
+		}
 		for i := range 2 * redisPrimaries {
 			c.nodes = append(c.nodes, &RedisNode{
 				path: program.path, dir: filepath.Join(folder, fmt.Sprintf("node-%d", i+1)), timeout: options.NodeTimeout, log: options.Log,
@@ -198,6 +202,43 @@ func (c *RedisCluster) KillPrimary(ctx context.Context, key string) (dead, succe
 	return dead, successor, nil
 }
 
+// HandOver has the replica of a key's primary take over, which loses nothing: the
+// primary waits for it. It returns when all nodes know.
+func (c *RedisCluster) HandOver(ctx context.Context, key string) error {
+	primary, err := c.Primary(ctx, key)
+	if err != nil {
+		return err
+	}
+	replica, err := c.replicaOf(ctx, primary)
+	if err != nil {
+		return err
+	}
+	asked := time.Time{} // asking again begins again
+	return c.await(ctx, replica.Addr()+" to take over", func(ctx context.Context) error {
+		if now, err := c.Primary(ctx, key); err != nil || now == replica {
+			return err
+		}
+		if time.Since(asked) < 5*time.Second {
+			return errNotYet
+		}
+		asked = time.Now()
+		return errors.Join(errNotYet, replica.do(ctx, "cluster", "failover").Err())
+	})
+}
+
+// errNotYet is what there is to complain about while nothing is wrong.
+var errNotYet = errors.New("not yet")
+
+// replicaOf is the replica of a primary.
+func (c *RedisCluster) replicaOf(ctx context.Context, primary *RedisNode) (*RedisNode, error) {
+	for _, n := range c.nodes {
+		if of, err := n.follows(ctx); err == nil && of == primary.Addr() {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no replica that answers", primary.Addr())
+}
+
 // HoldBack makes the replica of a key's primary follow no longer, as on a network
 // that lost a path: what the primary is told from now on it alone knows. The
 // replica that is promoted then is itself again.
@@ -206,20 +247,18 @@ func (c *RedisCluster) HoldBack(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range c.nodes {
-		if of, err := n.follows(ctx); err != nil || of != primary.Addr() {
-			continue
-		}
-		// A password that the primary does not know; without one it follows whom it likes.
-		if err := n.do(ctx, "config", "set", "masterauth", "held-back").Err(); err != nil {
-			return fmt.Errorf("hold back %s: %w", n.Addr(), err)
-		}
-		if err := n.do(ctx, "client", "kill", "type", "master").Err(); err != nil {
-			return fmt.Errorf("hold back %s: %w", n.Addr(), err)
-		}
-		return nil
+	replica, err := c.replicaOf(ctx, primary)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("hold back the replica of %s: there is none", primary.Addr())
+	// A password that the primary does not know.
+	if err := replica.do(ctx, "config", "set", "masterauth", "held-back").Err(); err != nil {
+		return fmt.Errorf("hold back %s: %w", replica.Addr(), err)
+	}
+	if err := replica.do(ctx, "client", "kill", "type", "master").Err(); err != nil {
+		return fmt.Errorf("hold back %s: %w", replica.Addr(), err)
+	}
+	return nil
 }
 
 // Restart starts a node that was killed on its port, empty, and returns when it

@@ -27,6 +27,7 @@ type RedisNode struct {
 	mu        sync.Mutex
 	port, bus int
 	proc      *child
+	paused    bool
 }
 
 // begin starts the process and returns when it answers. Its ports are chosen
@@ -81,7 +82,7 @@ func (n *RedisNode) begin(ctx context.Context) error {
 		proc.kill()
 		return fmt.Errorf("redis-server on port %d: %w", n.port, err)
 	}
-	n.proc = proc
+	n.proc, n.paused = proc, false
 	return nil
 }
 
@@ -169,15 +170,24 @@ func (n *RedisNode) Kill() {
 
 // Pause freezes the node (SIGSTOP): its connections stay open and nothing
 // answers, so the others take it for dead in the end.
-func (n *RedisNode) Pause() error { return n.process().signal(syscall.SIGSTOP) }
+func (n *RedisNode) Pause() error { return n.freeze(syscall.SIGSTOP) }
 
 // Resume lets a paused node go on. One whose replica was promoted meanwhile
 // becomes that one's replica and forgets what only it had.
-func (n *RedisNode) Resume() error { return n.process().signal(syscall.SIGCONT) }
+func (n *RedisNode) Resume() error { return n.freeze(syscall.SIGCONT) }
 
+func (n *RedisNode) freeze(sig syscall.Signal) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.paused = sig == syscall.SIGSTOP
+	return n.proc.signal(sig)
+}
+
+// alive reports whether it can answer.
 func (n *RedisNode) alive() bool {
-	proc := n.process()
-	return proc != nil && proc.alive()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.proc != nil && n.proc.alive() && !n.paused
 }
 
 func (n *RedisNode) process() *child {

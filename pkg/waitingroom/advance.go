@@ -9,7 +9,7 @@ import (
 )
 
 // Advance gives a line that kept its data a new incarnation (L3): places given out from now on are higher than any that a
-// failover may have lost. The front never falls. It also notes the server's run id, so that Line no longer says Moved.
+// failover may have lost. The front never falls. It also notes the server's run and history, so that Line no longer says Moved.
 // ErrNotHolder: the nonce does not hold it, begin again. ErrNotReady: the data are gone, restore. Safe to repeat.
 func (r *Room) Advance(ctx context.Context, p product.ID, nonce string, inc int, front product.Place) error {
 	k := r.keys.Product(p)

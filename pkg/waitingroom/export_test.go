@@ -12,11 +12,18 @@ import (
 
 // What tests do to a slot behind the scripts' backs: lose it, and let time pass.
 
+// SlotKeys are all keys of the product.
+func (r *Room) SlotKeys(p product.ID) []string {
+	k := r.keys.Product(p)
+	return []string{
+		k.Settings, k.Restoring, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged,
+		k.Intents, k.Ordering, k.Stock, k.Seen, k.Changes, k.Tally, k.Admits, k.Bans,
+	}
+}
+
 // Forget empties the product's slot, as a Redis that lost everything.
 func (r *Room) Forget(ctx context.Context, p product.ID) error {
-	k := r.keys.Product(p)
-	return r.rdb.Del(ctx, k.Settings, k.Restoring, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged,
-		k.Intents, k.Ordering, k.Stock, k.Seen, k.Changes, k.Tally, k.Admits, k.Bans).Err()
+	return r.rdb.Del(ctx, r.SlotKeys(p)...).Err()
 }
 
 // Expire puts the end of a user's lease into the past.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"hanjul/pkg/product"
@@ -51,14 +52,16 @@ func (l *life) empty(rt *rapid.T) {
 // copy replicates to the node that a failover will promote.
 func (l *life) copy(*rapid.T) {
 	l.copied = map[string]string{}
-	keys, err := l.rdb.Keys(l.ctx, l.keys.Prefix+"{"+string(l.product)+"}:*").Result()
-	l.check(err)
-	for _, key := range keys {
+	for _, key := range l.room.SlotKeys(l.product) {
 		if strings.HasSuffix(key, ":restoring") {
 			continue
 		}
-		l.copied[key], err = l.rdb.Dump(l.ctx, key).Result()
+		value, err := l.rdb.Dump(l.ctx, key).Result()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
 		l.check(err)
+		l.copied[key] = value
 	}
 	l.replica = l.m.clone()
 }

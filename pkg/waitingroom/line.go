@@ -15,8 +15,8 @@ type Line struct {
 	Front      product.Place
 	Active     int64 // unexpired passes
 	SettingsV  int64
-	RunID      string // of the server that answered
-	Moved      bool   // the slot was last opened or advanced on another run of a server: advance it
+	RunID      string // of the server that answered, with the history that it replicates; another one means that something may be lost
+	Moved      bool   // the slot was last opened or advanced under another one: advance it
 	PlacesLow  bool   // this incarnation's places are used up to 90 %: advance it (F42)
 	StockKnown bool
 	NowMS      int64
