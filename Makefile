@@ -26,6 +26,10 @@ PATTERNS  = $(shell go list -m -f '{{.Dir}}/...')
 RACE := $(if $(shell command -v $$(go env CC)),-race)
 # How long one package's tests may take before they are ended with a stack dump.
 TEST_TIMEOUT ?= 5m
+# REDIS=cluster on the command line is HANJUL_REDIS=cluster in the environment.
+ifdef REDIS
+export HANJUL_REDIS := $(REDIS)
+endif
 # Vetting every dependency again would cost a minute on a cold cache; verify vets.
 GO_TEST := go test $(RACE) -vet=off
 
@@ -34,7 +38,7 @@ GO_TEST := go test $(RACE) -vet=off
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build every binary into bin/
@@ -43,7 +47,7 @@ build: ## build every binary into bin/
 	$(GO_BUILD) -o $(BIN)/ hanjul/deploy/local/cmd/hanjul-local hanjul/e2e/cmd/demo hanjul/e2e/cmd/chaos hanjul/e2e/cmd/bookkeeper
 
 .PHONY: demo
-demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 INSTALL=0)
+demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 REDIS=cluster INSTALL=0)
 	@$(BIN)/hanjul-local setup
 	@$(BIN)/demo
 
@@ -73,8 +77,14 @@ test-kafka: build warn-race ## every test that talks to Kafka, and a small demo,
 		hanjul/e2e hanjul/e2e/cmd/bookkeeper hanjul/deploy/local/... hanjul/pkg/kafka/... hanjul/services/...
 	HANJUL_KAFKA=jars $(MAKE) demo BUYERS=300
 
+.PHONY: test-redis-cluster
+test-redis-cluster: build warn-race ## every test that talks to Redis, and a demo that loses a primary, on a Redis Cluster
+	HANJUL_REDIS=cluster $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout $(TEST_TIMEOUT) \
+		hanjul/pkg/redisconn hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus hanjul/services/...
+	$(MAKE) demo REDIS=cluster BUYERS=300 CHAOS=1
+
 .PHONY: chaos
-chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULTS ORDERS BUYERS)
+chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULTS ORDERS BUYERS REDIS=cluster)
 	@$(BIN)/hanjul-local setup
 	@$(BIN)/chaos
 
