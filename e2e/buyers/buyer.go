@@ -72,11 +72,13 @@ func (b *buyer) write(call journal.Call, pass string, quantity int, a answer) {
 }
 
 // isRefusal says that the service said no in one of the ways that its contract has for people who do nothing wrong. Anything else
-// from 400 up is an error: a fault of the buyer's program or of the service.
+// from 400 up is an error: a fault of the buyer's program or of the service. Who is told to come back is told when.
 func isRefusal(a answer) bool {
 	switch a.status {
-	case http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusForbidden, http.StatusConflict:
 		return a.problem() != ""
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return a.problem() != "" && a.retryAfter > 0
 	}
 	return false
 }

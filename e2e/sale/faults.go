@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hanjul/deploy/local"
+	"hanjul/pkg/product"
 )
 
 // The kinds of faults that a stack with servers of its own can stand.
@@ -47,8 +48,9 @@ type havoc struct {
 }
 
 // Faults makes the kinds strike this stack, whose servers must be its own and persistent. The seed says which process of several is hit.
-func Faults(stack *local.Stack, seed uint64, kinds ...string) ([]Fault, error) {
-	if stack.Redis() == nil || stack.Postgres() == nil || stack.Kafka() == nil && stack.KafkaJars() == nil {
+// On a Redis Cluster it is the primary of the product's line that is killed, with an odd seed so that its replica lacks the last second.
+func Faults(stack *local.Stack, p product.ID, seed uint64, kinds ...string) ([]Fault, error) {
+	if stack.Redis() == nil && stack.RedisCluster() == nil || stack.Postgres() == nil || stack.Kafka() == nil && stack.KafkaJars() == nil {
 		return nil, fmt.Errorf("faults: the servers are not this stack's own")
 	}
 	if len(stack.Processes(local.Consumer)) < 2 {
@@ -73,12 +75,15 @@ func Faults(stack *local.Stack, seed uint64, kinds ...string) ([]Fault, error) {
 			return stack.Postgres().Restart(ctx)
 		}),
 		KillRedis: h.alone("redis", func(ctx context.Context, pause time.Duration) error {
+			if cluster := stack.RedisCluster(); cluster != nil {
+				return killPrimary(ctx, cluster, slotOf(stack, p), time.Duration(seed%2)*time.Second, pause)
+			}
 			stack.Redis().Kill()
 			sleep(ctx, pause)
 			return stack.Redis().Restart(ctx)
 		}),
 		EmptyRedis: h.alone("redis", func(ctx context.Context, _ time.Duration) error {
-			return emptyRedis(ctx, []string{stack.Redis().Addr()})
+			return emptyRedis(ctx, stack.Servers().RedisAddrs())
 		}),
 		RestartBroker: h.alone("kafka", h.restartBroker),
 	}

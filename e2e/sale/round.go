@@ -26,7 +26,7 @@ func (r Round) Hold(ctx context.Context, stack *local.Stack) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if target.Faults, err = Faults(stack, r.Seed, r.Kinds...); err != nil {
+	if target.Faults, err = Faults(stack, r.Product, r.Seed, r.Kinds...); err != nil {
 		return nil, err
 	}
 	selling := time.Duration((float64(r.Buyers)/500 + float64(r.Stock)/r.Settings.Rate) * float64(time.Second))

@@ -1,7 +1,7 @@
 // Command chaos holds sale after sale on one stack and strikes it with seeded faults: SIGKILL of each binary and of the relay with the most shards, a
-// consumer frozen until its partitions have moved, Postgres, Redis and the broker killed and restarted, Redis emptied. After each round
-// the auditor must pass, and the ids that clients were answered with must be those of the ledger. It stops at the first round that is not
-// as promised, keeps its data, and prints the command that repeats its seed.
+// consumer frozen until its partitions have moved, Postgres, Redis (of a Redis Cluster the primary that serves the line) and the broker killed and
+// restarted, Redis emptied. After each round the auditor must pass, and the ids that clients were answered with must be those of the ledger. It
+// stops at the first round that is not as promised, keeps its data, and prints the command that repeats its seed.
 //
 // It is set by the environment: ROUNDS (20), SEED (drawn; round n has the seed SEED+n-1), FAULTS (4 of the nine kinds in each round),
 // ORDERS (100 units on sale), BUYERS (three times as many, for more than 1,000 orders a fifth more), DATA (.data/chaos).
@@ -138,7 +138,11 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 		}
 		r.Kinds = sale.Draw(r.Seed, o.faults)
 		if !hold(ctx, stack, r, n+1, out) {
-			fmt.Fprintf(out, "again: make chaos ROUNDS=1 SEED=%d FAULTS=%d ORDERS=%d BUYERS=%d\n", r.Seed, o.faults, o.orders, o.buyers)
+			redis := ""
+			if stack.RedisCluster() != nil {
+				redis = " REDIS=cluster"
+			}
+			fmt.Fprintf(out, "again: make chaos ROUNDS=1 SEED=%d FAULTS=%d ORDERS=%d BUYERS=%d%s\n", r.Seed, o.faults, o.orders, o.buyers, redis)
 			return false, nil
 		}
 	}

@@ -2,7 +2,8 @@
 // buyers who misbehave, audits the books, ends every process, and says "audit: ok" or "audit: FAILED" as its last line.
 //
 // It is set by the environment: BUYERS (1000), STOCK (a tenth of them), SEED (drawn), RATE (50 a second), CHAOS=1 (kills one of each
-// binary and empties Redis once), DATA (.data/demo, or .data/demo-jars where HANJUL_KAFKA=jars; state and logs stay there).
+// binary and empties Redis once; with HANJUL_REDIS=cluster it kills the primary that serves the line, a second ahead of its replica, instead),
+// DATA (.data/demo, or .data/demo-jars where HANJUL_KAFKA=jars; state and logs stay there).
 package main
 
 import (
@@ -142,6 +143,13 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 	target, err := sale.Of(stack, o.chaos)
 	if err != nil {
 		return false, err
+	}
+	if o.chaos && stack.RedisCluster() != nil {
+		lose, err := sale.LosePrimary(stack, cfg.Product, time.Second)
+		if err != nil {
+			return false, err
+		}
+		target.Empty, target.Faults = nil, []sale.Fault{lose}
 	}
 	report, err := sale.Run(ctx, target, cfg)
 	say.end()
