@@ -73,13 +73,16 @@ func TestOverlaysStayApart(t *testing.T) {
 		if diff := cmp.Diff(settings, configuration(t, all, "prepare")); diff != "" {
 			t.Errorf("%s prepares under other settings than it serves:\n%s", name, diff)
 		}
-		for _, own := range []string{"HANJUL_KEY_PREFIX", "HANJUL_TOPIC_ORDERS", "HANJUL_TOPIC_EVENTS", "HANJUL_TOPIC_DEAD_LETTERS", "HANJUL_GROUP"} {
+		for _, own := range []string{
+			"HANJUL_KEY_PREFIX", "HANJUL_TOPIC_ORDERS", "HANJUL_TOPIC_EVENTS", "HANJUL_TOPIC_DEAD_LETTERS", "HANJUL_GROUP", "HANJUL_POSTGRES_SCHEMA",
+			"HANJUL_REDIS_USER", "HANJUL_KAFKA_USER",
+		} {
 			value := settings[own]
 			if value == "" {
 				t.Errorf("%s leaves %s at its default, as others may", name, own)
 			}
-			if other := taken[value]; other != "" && own != "HANJUL_GROUP" {
-				t.Errorf("%s has %s %s, which is that of %s", name, own, value, other)
+			if other := taken[value]; other != "" && other != name {
+				t.Errorf("%s has %s %s, which is something of %s", name, own, value, other)
 			}
 			taken[value] = name
 		}
@@ -113,4 +116,11 @@ func TestScalerReadsTheSettings(t *testing.T) {
 			t.Errorf("%s reads the lag of %s %q, the setting is %q", scaler, field, got, settings["HANJUL_"+setting])
 		}
 	}
+	if tls := get[string](scaler, "spec.triggers.0.metadata.tls") == "enable"; tls != (settings["HANJUL_KAFKA_TLS"] == "on") {
+		t.Errorf("%s speaks TLS: %v, the services HANJUL_KAFKA_TLS=%s", scaler, tls, settings["HANJUL_KAFKA_TLS"])
+	}
+	if sasl := get[string](scaler, "spec.triggers.0.metadata.sasl"); sasl != strings.NewReplacer("plain", "plaintext", "scram-sha-", "scram_sha").Replace(settings["HANJUL_KAFKA_SASL"]) {
+		t.Errorf("%s logs in by %s, the services by %s", scaler, sasl, settings["HANJUL_KAFKA_SASL"])
+	}
+	one(t, all, "TriggerAuthentication", get[string](scaler, "spec.triggers.0.authenticationRef.name"))
 }

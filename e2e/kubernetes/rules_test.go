@@ -212,8 +212,8 @@ func TestPodsAreRestricted(t *testing.T) {
 				}
 			}
 			for _, volume := range get[[]any](pod, "volumes") {
-				if get[any](volume, "secret") == nil {
-					t.Errorf("%s mounts %v, expected secrets only", o, volume)
+				if get[any](volume, "secret") == nil && get[any](volume, "configMap") == nil {
+					t.Errorf("%s mounts %v, expected secrets and settings only", o, volume)
 				}
 			}
 			for _, mount := range get[[]any](o.container(), "volumeMounts") {

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,8 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// where secrets are mounted.
-const secretsFolder = "/etc/hanjul/"
+// Where secrets are mounted, and whom to trust.
+const (
+	secretsFolder = "/etc/hanjul/"
+	authority     = "/etc/hanjul-authority/ca.crt"
+)
 
 func services() []string { return []string{"queue-api", "admission-scheduler", "order-consumer"} }
 
@@ -92,14 +96,6 @@ func settingsOf(t *testing.T, service string) map[string]setting {
 	return all
 }
 
-// serviceOf says whose binary an object's pods run.
-func serviceOf(o object) string {
-	if o.kind() == "Job" {
-		return "order-consumer"
-	}
-	return o.name()
-}
-
 // configuration is the content of the ConfigMap of that name; the hash behind its name is left out.
 func configuration(t *testing.T, all []object, name string) map[string]string {
 	t.Helper()
@@ -170,7 +166,11 @@ func TestSecretsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := make(map[string][]string)
-	for _, line := range strings.Split(string(page), "\n") {
+	stores := regexp.MustCompile(`(?m)^stores='(.*)'$`).FindStringSubmatch(string(page))
+	if stores == nil {
+		t.Fatal("docs/deploy.md does not say which passwords of stores there are")
+	}
+	for _, line := range strings.Split(strings.ReplaceAll(string(page), "$stores", stores[1]), "\n") {
 		if made := regexp.MustCompile(`create secret generic ([a-z-]+)(.*)`).FindStringSubmatch(line); made != nil {
 			for _, key := range regexp.MustCompile(`--from-file=([a-z-]+)`).FindAllStringSubmatch(made[2], -1) {
 				documented[made[1]] = append(documented[made[1]], key[1])
@@ -202,6 +202,18 @@ func TestSecretsAreRead(t *testing.T) {
 			slices.Sort(named)
 			if diff := cmp.Diff(files, named); diff != "" {
 				t.Errorf("%s mounts other secrets than its settings name:\n%s", o, diff)
+			}
+		}
+		for _, login := range of(all, "TriggerAuthentication") {
+			for _, from := range get[[]any](login, "spec.secretTargetRef") {
+				secret := get[string](from, "name")
+				mounted[secret] = append(mounted[secret], get[string](from, "key"))
+				slices.Sort(mounted[secret])
+			}
+		}
+		for secret := range documented { // what an overlay has no use for need not be made
+			if mounted[secret] == nil {
+				mounted[secret] = documented[secret]
 			}
 		}
 		if diff := cmp.Diff(documented, mounted); diff != "" {
@@ -271,32 +283,77 @@ func madeSecrets(t *testing.T) string {
 	if said, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "postgres-url"), []byte("postgres://hanjul:secret@postgres.example.com/hanjul?sslmode=verify-full\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"postgres-url":   "postgres://hanjul:secret@127.0.0.1:1/hanjul?sslmode=verify-full\n",
+		"redis-password": "one\n", "kafka-password": "two\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signed := exec.CommandContext(t.Context(), "openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=stores", "-keyout", "ca.key", "-out", "ca.crt")
+	signed.Dir = dir
+	if said, err := signed.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
 	return dir
 }
 
-// TestServicesTakeTheSettings has each binary check the very environment that its pods get, with the secrets that docs/deploy.md makes.
+// asMounted is the environment of an object's container in the form of os.Environ, with the files of dir for those that are mounted.
+func asMounted(t *testing.T, all []object, o object, dir string) []string {
+	t.Helper()
+	var environ []string
+	for variable, value := range environment(t, all, o) {
+		if name, secret := strings.CutPrefix(value, secretsFolder); secret {
+			value = filepath.Join(dir, name)
+		} else if value == authority {
+			value = filepath.Join(dir, "ca.crt")
+		}
+		environ = append(environ, variable+"="+value)
+	}
+	return environ
+}
+
+// TestServicesTakeTheSettings has each binary read the very environment that its pods get, with the secrets that docs/deploy.md makes.
 func TestServicesTakeTheSettings(t *testing.T) {
 	t.Parallel()
 	dir := madeSecrets(t)
 	for _, all := range everyOverlay(t) {
-		for _, o := range of(all, "Deployment", "Job") {
-			var environ []string
-			for variable, value := range environment(t, all, o) {
-				if name, secret := strings.CutPrefix(value, secretsFolder); secret {
-					value = filepath.Join(dir, name)
-				}
-				environ = append(environ, variable+"="+value)
+		for _, d := range of(all, "Deployment") {
+			said, err := run(t, d.name(), asMounted(t, all, d, dir), "-validate")
+			if err != nil {
+				t.Errorf("%s does not take its settings: %v\n%s", d, err, said)
 			}
-			args := []string{"-validate"}
-			if o.kind() == "Job" {
-				args = []string{"topics", "--print"} // the nearest to a check of settings that the job's subcommands have
-			}
-			if said, err := run(t, serviceOf(o), environ, args...); err != nil {
+		}
+		for job, args := range map[string][]string{"migrate": {"migrate"}, "topics": {"topics", "--print"}} {
+			o := jobOf(t, all, job)
+			// The stores are no more there than in the lines above; 2 is the code of wrong settings.
+			if said, err := run(t, "order-consumer", asMounted(t, all, o, dir), args...); err != nil && exitCode(err) != 1 {
 				t.Errorf("%s does not take its settings: %v\n%s", o, err, said)
 			}
 		}
 	}
+}
+
+// jobOf is the job of that name, whatever its version.
+func jobOf(t *testing.T, all []object, name string) object {
+	t.Helper()
+	for _, o := range of(all, "Job") {
+		if o.labels()["app.kubernetes.io/name"] == name {
+			if args := get[[]any](o.container(), "args"); len(args) == 0 || args[0] != name {
+				t.Errorf("%s runs %v", o, args)
+			}
+			return o
+		}
+	}
+	t.Fatalf("there is no job %s", name)
+	return nil
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
 }

@@ -44,8 +44,10 @@ func kinds() []string {
 
 // custom are the kinds that others add.
 func custom() []source {
+	const keda = "github.com/kedacore/keda/v2"
 	return []source{
-		{"github.com/kedacore/keda/v2", "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
+		{keda, "v2.21.0", "config/crd/bases/keda.sh_scaledobjects.yaml"},
+		{keda, "v2.21.0", "config/crd/bases/keda.sh_triggerauthentications.yaml"},
 		{"github.com/prometheus-operator/prometheus-operator", "v0.92.1", "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"},
 	}
 }
