@@ -32,7 +32,7 @@ type Stack struct {
 	APIs          []string // base URLs
 	OperatorURLs  []string
 	OperatorToken string
-	AdminAddrs    []string
+	AdminAddrs    []string // none: the report has no hops that only the processes see
 	// Audit runs `order-consumer audit` with the stack's settings and these further arguments.
 	Audit func(ctx context.Context, args []string, out io.Writer) error
 	// Victims are the processes that chaos may kill, the storefront's first; Empty takes everything from Redis. Nil: no chaos.
@@ -218,7 +218,7 @@ func (r *Report) judge(stack Stack) {
 			fault("%d times: %s", n, what)
 		}
 	}
-	if b.Outcomes[buyers.Confirmed] > 0 && !chaos && (r.Verdict.P50 < 0 || r.Event.P50 < 0) {
+	if b.Outcomes[buyers.Confirmed] > 0 && !chaos && len(stack.AdminAddrs) > 0 && (r.Verdict.P50 < 0 || r.Event.P50 < 0) {
 		fault("the consumers' or the relay's histogram was not found")
 	}
 	for _, f := range r.Audit.Findings {

@@ -4,6 +4,10 @@
 // It is set by the environment: BUYERS (1000), STOCK (a tenth of them), SEED (drawn), RATE (50 a second), CHAOS=1 (kills one of each
 // binary and empties Redis once; with HANJUL_REDIS=cluster it kills the primary that serves the line, a second ahead of its replica, instead),
 // DATA (.data/demo, or .data/demo-jars where HANJUL_KAFKA=jars; state and logs stay there).
+//
+// With API and DESK (base URLs, comma lists), TOKENS (the operators' file) and order-consumer's own settings it starts nothing and sells
+// on a hanjul that runs already, such as one in containers; ADMINS (host:port, a comma list) adds what only its processes see. Its
+// consumers' HANJUL_CONSUMER_VOID_GRACE should be 5s, or the audit waits longer.
 package main
 
 import (
@@ -11,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -48,6 +53,7 @@ type options struct {
 	rate          float64
 	chaos, jars   bool
 	data          string
+	given         given
 }
 
 func parse(getenv func(string) string) (options, error) {
@@ -77,14 +83,16 @@ func parse(getenv func(string) string) (options, error) {
 	if o.chaos && getenv("HANJUL_REDIS_ADDRS") != "" {
 		faults = append(faults, errors.New("CHAOS=1 takes everything from Redis, and HANJUL_REDIS_ADDRS names one that is not the demo's own"))
 	}
-	return o, errors.Join(faults...)
+	var err error
+	o.given, err = parseGiven(getenv)
+	return o, errors.Join(append(faults, err)...)
 }
 
 // settings are the product's: a pass life of 5 s instead of minutes, so that unused passes lapse while people watch, and a capacity that
 // holds people up now and then, so that the time from a free slot to the next grant is measured.
 func (o options) settings() sale.Settings {
 	return sale.Settings{
-		Rate: o.rate, Burst: max(1, o.rate/10), Capacity: max(10, int(o.rate/2)),
+		Rate: o.rate, Burst: max(1, math.Floor(o.rate/10)), Capacity: max(10, int(o.rate/2)),
 		PassLife: 5 * time.Second, OrderTTL: 20 * time.Second, VoidGrace: 5 * time.Second,
 	}
 }
@@ -115,7 +123,9 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 	if err != nil {
 		return false, fmt.Errorf("find the binaries: %w", err)
 	}
-	say := &progress{out: out, terminal: isTerminal(out)}
+	if !o.given.empty() {
+		return runGiven(ctx, o, filepath.Dir(self), out)
+	}
 	fmt.Fprintln(out, "starting the servers and two of each binary")
 	stack, err := local.StartStack(ctx, local.StackOptions{
 		DataDir: o.data, Persist: true, BinDir: filepath.Dir(self), PerService: 2, Env: o.environment(), Log: out,
@@ -129,14 +139,6 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 		err = errors.Join(err, stack.Stop(ending))
 	}()
 
-	cfg := sale.Config{
-		// A product id is never used again, so every run makes a new one.
-		Product: product.ID(time.Now().UTC().Format("demo-20060102-150405")),
-		Buyers:  o.buyers, Stock: o.stock, Seed: o.seed, Settings: o.settings(), Dir: o.data, Limit: o.limit(), Progress: say.tell,
-	}
-	if err := cfg.Announce(out); err != nil {
-		return false, err
-	}
 	env := o.environment()
 	fmt.Fprintf(out, "polls every %s near the front, %s within 1,000, %s behind; data and logs in %s\n",
 		env["HANJUL_API_POLL_NEAR"], env["HANJUL_API_POLL_MID"], env["HANJUL_API_POLL_FAR"], o.data)
@@ -144,12 +146,28 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 	if err != nil {
 		return false, err
 	}
+	id := fresh()
 	if o.chaos && stack.RedisCluster() != nil {
-		lose, err := sale.LosePrimary(stack, cfg.Product, time.Second)
+		lose, err := sale.LosePrimary(stack, id, time.Second)
 		if err != nil {
 			return false, err
 		}
 		target.Empty, target.Faults = nil, []sale.Fault{lose}
+	}
+	return sell(ctx, o, id, target, out)
+}
+
+// fresh is the product of this run: an id is never used again.
+func fresh() product.ID { return product.ID(time.Now().UTC().Format("demo-20060102-150405")) }
+
+// sell holds the sale and prints its table.
+func sell(ctx context.Context, o options, id product.ID, target sale.Stack, out io.Writer) (ok bool, err error) {
+	say := &progress{out: out, terminal: isTerminal(out)}
+	cfg := sale.Config{
+		Product: id, Buyers: o.buyers, Stock: o.stock, Seed: o.seed, Settings: o.settings(), Dir: o.data, Limit: o.limit(), Progress: say.tell,
+	}
+	if err := cfg.Announce(out); err != nil {
+		return false, err
 	}
 	report, err := sale.Run(ctx, target, cfg)
 	say.end()
