@@ -83,6 +83,10 @@ test-redis-cluster: build warn-race ## every test that talks to Redis, and a dem
 		hanjul/pkg/redisconn hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus hanjul/services/...
 	$(MAKE) demo REDIS=cluster BUYERS=300 CHAOS=1
 
+.PHONY: test-docker
+test-docker: ## images, docker-compose.yml and a sale in containers, on an engine of our own (root on Debian)
+	@deploy/docker/test
+
 .PHONY: chaos
 chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULTS ORDERS BUYERS REDIS=cluster)
 	@$(BIN)/hanjul-local setup

@@ -22,6 +22,8 @@ const usage = `usage: hanjul-local COMMAND
   run                   keep the whole stack running with a product open; state survives a restart
   kafka                 fetch Apache Kafka's jars and run one node (Java 17 and Maven needed)
   kafka jars            only fetch them, and print their folder
+  keys DIR              make the keys that a folder lacks; one that is there never changes
+  shop --api URL ...    open the demo product of a hanjul that runs, and print the lines that buy one
 
 Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
 else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
@@ -70,6 +72,10 @@ func dispatch(ctx context.Context, complaints io.Writer, args []string) (code in
 		default:
 			return 2, fmt.Errorf("kafka: unexpected argument %q; there is only jars", args[len(args)-1])
 		}
+	case "keys":
+		return makeKeys(args[1:], os.Stdout)
+	case "shop":
+		return openShop(ctx, args[1:], os.Stdout, complaints)
 	case "help", "-h", "-help", "--help":
 		fmt.Print(usage)
 		return 0, nil

@@ -148,7 +148,20 @@ func eventually(t *testing.T, what string, so func() bool) {
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"fly"}, {"with-servers"}, {"with-servers", "--"}, {"kafka", "tea"}} {
+	for _, args := range [][]string{
+		nil,
+		{"fly"},
+		{"with-servers"},
+		{"with-servers", "--"},
+		{"kafka", "tea"},
+		{"keys"},
+		{"keys", "a", "b"},
+		{"keys", "-help"},
+		{"shop"},
+		{"shop", "--api", "http://127.0.0.1:1"},
+		{"shop", "--till"},
+		{"shop", "now"},
+	} {
 		if code, _ := dispatch(t.Context(), io.Discard, args); code != 2 {
 			t.Errorf("%q: code %d", args, code)
 		}

@@ -1,20 +1,75 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"hanjul/deploy/local"
 )
 
 // demoProduct is the product that "run" keeps open.
 const demoProduct = "demo"
 
-// shop is the running hanjul, seen from outside.
-type shop struct{ api, desk, token string }
+// shop is the running hanjul, seen from outside. shown is the storefront's address in the lines to type, which need not be typed where
+// this program runs; empty: api.
+type shop struct{ api, desk, token, shown string }
+
+const shopHelp = `usage: hanjul-local shop --api URL --desk URL --tokens FILE [--shown URL]
+
+Opens the product "demo" with a stock of 100 where a running hanjul has none, and prints the lines that buy one. Running it again
+changes nothing.
+
+Example:
+  hanjul-local shop --api http://queue-api:8080 --desk http://admission-scheduler:8081 --tokens /keys/operator.tokens --shown http://127.0.0.1:8080
+
+`
+
+// openShop is the subcommand shop.
+func openShop(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, err error) {
+	flags := flag.NewFlagSet("shop", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		_, _ = fmt.Fprint(stderr, shopHelp)
+		flags.PrintDefaults()
+	}
+	api := flags.String("api", "", "the storefront's base `URL`")
+	desk := flags.String("desk", "", "the operators' base `URL`")
+	tokens := flags.String("tokens", "", "the `file` with the operators' tokens")
+	shown := flags.String("shown", "", "the storefront's base `URL` in the printed lines; empty: that of --api")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0, nil
+	case err != nil:
+		return 2, nil //nolint:nilerr // flag has printed it
+	case flags.NArg() > 0:
+		return 2, fmt.Errorf("shop: unexpected argument %q", flags.Arg(0))
+	}
+	for name, value := range map[string]string{"api": *api, "desk": *desk, "tokens": *tokens} {
+		if value == "" {
+			err = errors.Join(err, fmt.Errorf("shop: --%s is missing", name))
+		}
+	}
+	if err != nil {
+		return 2, err
+	}
+	token, err := local.Keys{OperatorTokens: *tokens}.OperatorToken()
+	if err != nil {
+		return 1, err
+	}
+	s := shop{api: *api, desk: *desk, token: token, shown: *shown}
+	if err := s.open(ctx); err != nil {
+		return 1, err
+	}
+	_, _ = fmt.Fprintf(stdout, "the product %q is open; buy one:\n\n%s", demoProduct, s.curls())
+	return 0, nil
+}
 
 // open makes the demo product and opens it unless it is there. The operators'
 // calls carry fixed request ids, so that a repeat after a crash between them
@@ -101,11 +156,12 @@ func call(ctx context.Context, method, url string, header http.Header, body stri
 // curls are four lines to type, one after the other: join, poll until
 // admitted, order with the pass, read the verdict.
 func (s shop) curls() string {
-	line := s.api + "/v1/products/" + demoProduct
+	base := cmp.Or(s.shown, s.api)
+	line := base + "/v1/products/" + demoProduct
 	field := func(name string) string { return `sed -n 's/.*"` + name + `":"\([^"]*\)".*/\1/p'` }
 	return `  TICKET=$(curl -s -X POST ` + line + `/queue -H 'Hanjul-User: alice' | ` + field("ticket") + `)
   until PASS=$(curl -s ` + line + `/queue -H 'Hanjul-User: alice' -H "Hanjul-Ticket: $TICKET" | ` + field("pass") + `); [ -n "$PASS" ]; do sleep 1; done
   ORDER=$(curl -s -X POST ` + line + `/orders -H 'Hanjul-User: alice' -H "Hanjul-Pass: $PASS" -H 'Content-Type: application/json' -d '{"quantity":1}' | ` + field("order_id") + `)
-  curl -s ` + s.api + `/v1/orders/$ORDER -H 'Hanjul-User: alice'
+  curl -s ` + base + `/v1/orders/$ORDER -H 'Hanjul-User: alice'
 `
 }
