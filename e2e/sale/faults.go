@@ -138,7 +138,7 @@ func (h *havoc) joined(ctx context.Context) {
 	for limit := time.Now().Add(joinWithin); time.Now().Before(limit); {
 		sum, all := 0.0, true
 		for _, p := range h.stack.Processes(local.Consumer) {
-			part := gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
+			part := Gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
 			sum, all = sum+part, all && part > 0
 		}
 		if all && sum == local.DefaultPartitions || !sleep(ctx, 100*time.Millisecond) {
@@ -153,7 +153,7 @@ func (h *havoc) killRelay(ctx context.Context, pause time.Duration) error {
 		var owner *local.Process
 		most := 0.0
 		for _, p := range h.stack.Processes(local.Consumer) {
-			if shards := gauge(ctx, p.AdminAddr(), "hanjul_relay_shards"); shards > most {
+			if shards := Gauge(ctx, p.AdminAddr(), "hanjul_relay_shards"); shards > most {
 				owner, most = p, shards
 			}
 		}
@@ -181,7 +181,7 @@ func (h *havoc) pauseConsumer(ctx context.Context, pause time.Duration) (err err
 		others := 0.0
 		for _, p := range h.stack.Processes(local.Consumer) {
 			if p != frozen {
-				others += gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
+				others += Gauge(ctx, p.AdminAddr(), "hanjul_intake_assigned_partitions")
 			}
 		}
 		if others == local.DefaultPartitions {
@@ -207,8 +207,8 @@ func (h *havoc) restartBroker(ctx context.Context, pause time.Duration) error {
 	return h.stack.Kafka().Restart(ctx)
 }
 
-// gauge reads one metric of one process; 0 when it does not answer.
-func gauge(ctx context.Context, addr, name string) float64 {
+// Gauge reads one metric of one process; 0 when it does not answer.
+func Gauge(ctx context.Context, addr, name string) float64 {
 	client := &http.Client{Timeout: 2 * time.Second}
 	defer client.CloseIdleConnections()
 	families, err := scrapeOne(ctx, client, addr)
