@@ -64,3 +64,34 @@ func TestKafkaClusterLosesItsLeader(t *testing.T) {
 		}
 	}
 }
+
+// TestKafkaClusterRolls sells on three nodes while each of them is restarted in its turn, gracefully, as for an upgrade. Nothing is lost, and nobody is
+// told anything but to wait.
+func TestKafkaClusterRolls(t *testing.T) {
+	t.Parallel()
+	localtest.Jars(t) // else skipped
+	env, settings := sale.Quick(true)
+	stack := startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: 2, KafkaNodes: 3, Env: env})
+	target, err := sale.Of(stack, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roll, err := sale.RollBrokers(stack, target, "rolled", settings, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Faults = []sale.Fault{roll}
+	report, err := sale.Run(t.Context(), target, sale.Config{
+		Product: "rolled", Buyers: 500, Stock: 400, Seed: 20261202, Settings: settings, Dir: t.TempDir(), Limit: 4 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show(t, report)
+	if len(report.Struck) != 1 || report.Accepted == 0 || report.Accepted > report.Judged {
+		t.Fatalf("struck %v, %d accepted, %d judged", report.Struck, report.Accepted, report.Judged)
+	}
+	if len(report.Buyers.Errors) > 0 {
+		t.Errorf("answers that the protocol does not have, or none: %v", report.Buyers.Errors)
+	}
+}

@@ -157,6 +157,44 @@ func (c *KafkaCluster) Partition(ctx context.Context, topic string, partition in
 	return KafkaPartition{Leader: int(detail.Leader), Replicas: len(detail.Replicas), InSync: len(detail.ISR), End: end.Offset}, nil
 }
 
+// AwaitInStep returns when every partition of every topic, Kafka's own included,
+// has a leader that all its replicas follow: then any one node may be taken away.
+func (c *KafkaCluster) AwaitInStep(ctx context.Context) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.DialTimeout(time.Second), kgo.RetryTimeout(5*time.Second))
+	if err != nil {
+		return fmt.Errorf("await the cluster: %w", err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	for {
+		behind, err := partitionsBehind(ctx, admin)
+		if err == nil && behind == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("await the cluster: %w (last: %s %w)", ctx.Err(), behind, errors.Join(err))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// partitionsBehind names a partition that is not in step; "" when all are.
+func partitionsBehind(ctx context.Context, admin *kadm.Client) (string, error) {
+	topics, err := admin.ListTopicsWithInternal(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, topic := range topics.Sorted() {
+		for _, p := range topic.Partitions.Sorted() {
+			if p.Err != nil || p.Leader <= 0 || len(p.ISR) < len(p.Replicas) {
+				return fmt.Sprintf("%s/%d", topic.Topic, p.Partition), p.Err
+			}
+		}
+	}
+	return "", nil
+}
+
 // Version is the brokers' version, such as "kafka 4.4.0".
 func (c *KafkaCluster) Version() string { return c.nodes[0].Version() }
 

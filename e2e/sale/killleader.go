@@ -30,17 +30,8 @@ func killLeader(stack *local.Stack, who, topic string, partition int, records in
 	if cluster == nil {
 		return Fault{}, errors.New("kill leader: the stack has no Kafka cluster of its own")
 	}
-	// await polls until the partition is as asked; a cluster in trouble may not answer for a while.
 	await := func(ctx context.Context, what string, fine func(local.KafkaPartition) bool) (local.KafkaPartition, error) {
-		for {
-			found, err := cluster.Partition(ctx, topic, partition)
-			if err == nil && fine(found) {
-				return found, nil
-			}
-			if !sleep(ctx, 50*time.Millisecond) {
-				return found, fmt.Errorf("kill leader: %s/%d did not %s: %+v: %w", topic, partition, what, found, errors.Join(ctx.Err(), err))
-			}
-		}
+		return awaitPartition(ctx, cluster, topic, partition, what, fine)
 	}
 	strike := func(ctx context.Context, _ time.Duration) error {
 		before, err := await(ctx, "have every replica in step", local.KafkaPartition.InStep)
@@ -61,4 +52,59 @@ func killLeader(stack *local.Stack, who, topic string, partition int, records in
 		return err
 	}
 	return Fault{What: "SIGKILL to the broker that " + who, Strike: strike}, nil
+}
+
+// awaitPartition polls until the partition is as asked; a cluster in trouble may not answer for a while.
+func awaitPartition(
+	ctx context.Context, cluster *local.KafkaCluster, topic string, partition int, what string, fine func(local.KafkaPartition) bool,
+) (local.KafkaPartition, error) {
+	for {
+		found, err := cluster.Partition(ctx, topic, partition)
+		if err == nil && fine(found) {
+			return found, nil
+		}
+		if !sleep(ctx, 50*time.Millisecond) {
+			return found, fmt.Errorf("%s/%d did not %s: %+v: %w", topic, partition, what, found, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+// RollBrokers restarts every broker as an operator does: one after the other, each asked to end, which hands its partitions over first, and started
+// again; the next one only when every replica of everything is in step. Meanwhile people are let through slowly, at the rate given, so that there are some
+// however long it takes; after it as the settings say. The stack must have a Kafka cluster of its own.
+func RollBrokers(stack *local.Stack, target Stack, p product.ID, settings Settings, slowly float64) (Fault, error) {
+	cluster := stack.KafkaCluster()
+	if cluster == nil {
+		return Fault{}, errors.New("roll brokers: the stack has no Kafka cluster of its own")
+	}
+	topic, partition := stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions)
+	roll := func(ctx context.Context) error {
+		for id := range len(cluster.Addrs()) {
+			if err := cluster.AwaitInStep(ctx); err != nil {
+				return err
+			}
+			if err := cluster.Node(id + 1).Restart(ctx); err != nil {
+				return fmt.Errorf("roll brokers: broker %d: %w", id+1, err)
+			}
+		}
+		return cluster.AwaitInStep(ctx)
+	}
+	strike := func(ctx context.Context, _ time.Duration) error {
+		pace := settings
+		pace.Rate = slowly
+		if err := put(ctx, target, p, 0, pace); err != nil {
+			return err
+		}
+		before, err := awaitPartition(ctx, cluster, topic, partition, "have every replica in step", local.KafkaPartition.InStep)
+		if err != nil {
+			return err
+		}
+		err = roll(ctx)
+		after, errAfter := awaitPartition(ctx, cluster, topic, partition, "get a leader", func(found local.KafkaPartition) bool { return found.Leader > 0 })
+		if errAfter == nil && after.End <= before.End {
+			errAfter = fmt.Errorf("roll brokers: nobody ordered meanwhile: %+v, %+v", before, after)
+		}
+		return errors.Join(err, errAfter, put(ctx, target, p, 0, settings))
+	}
+	return Fault{What: "every broker restarted, one after the other", Strike: strike}, nil
 }

@@ -68,9 +68,8 @@ func Operate(ctx context.Context, stack Stack, method, path string, body any) er
 	return desk{stack.OperatorURLs, stack.OperatorToken}.do(ctx, method, path, body)
 }
 
-// Open creates the product with its stock, opens it, and waits until the storefront says so.
-func Open(ctx context.Context, stack Stack, p product.ID, stock int, s Settings) error {
-	d, api := desk{stack.OperatorURLs, stack.OperatorToken}, stack.APIs[0]
+// put creates the product with its stock, or with 0 gives one that is there other settings.
+func put(ctx context.Context, stack Stack, p product.ID, stock int, s Settings) error {
 	body := map[string]any{
 		"rate": s.Rate, "burst": s.Burst, "capacity": s.Capacity, "pass_ms": s.PassLife.Milliseconds(),
 		"order_ttl_ms": s.OrderTTL.Milliseconds(),
@@ -78,10 +77,16 @@ func Open(ctx context.Context, stack Stack, p product.ID, stock int, s Settings)
 	if stock > 0 {
 		body["stock"] = stock
 	}
-	if err := d.do(ctx, http.MethodPut, "/v1/products/"+string(p), body); err != nil {
+	return Operate(ctx, stack, http.MethodPut, "/v1/products/"+string(p), body)
+}
+
+// Open creates the product with its stock, opens it, and waits until the storefront says so.
+func Open(ctx context.Context, stack Stack, p product.ID, stock int, s Settings) error {
+	api := stack.APIs[0]
+	if err := put(ctx, stack, p, stock, s); err != nil {
 		return err
 	}
-	if err := d.do(ctx, http.MethodPost, "/v1/products/"+string(p)+"/open", struct{}{}); err != nil {
+	if err := Operate(ctx, stack, http.MethodPost, "/v1/products/"+string(p)+"/open", struct{}{}); err != nil {
 		return err
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
