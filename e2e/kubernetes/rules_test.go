@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -306,6 +308,30 @@ func TestImages(t *testing.T) {
 		}
 		if len(tags) != 1 || !regexp.MustCompile(`^\d+\.\d+\.\d+`).MatchString(slices.Collect(maps.Keys(tags))[0]) {
 			t.Errorf("the images have the tags %v, expected one version", tags)
+		}
+	}
+}
+
+// TestPodsFitTheImages wants pods to run as the user that the images are made for, and to give their program arguments and no command.
+func TestPodsFitTheImages(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/docker/Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := regexp.MustCompile(`(?m)^USER (\d+):(\d+)$`).FindStringSubmatch(string(text))
+	if user == nil {
+		t.Fatal("the Dockerfile names no user by number, so that a cluster cannot know that it is not root")
+	}
+	for _, all := range everyOverlay(t) {
+		for _, o := range of(all, "Deployment", "Job") {
+			runs := get[map[string]any](o.pod(), "spec.securityContext")
+			if got := fmt.Sprint(runs["runAsUser"], ":", runs["runAsGroup"]); got != user[1]+":"+user[2] {
+				t.Errorf("%s runs as %s, its image is for %s:%s", o, got, user[1], user[2])
+			}
+			if command := get[any](o.container(), "command"); command != nil {
+				t.Errorf("%s has the command %v, expected that of the image", o, command)
+			}
 		}
 	}
 }
