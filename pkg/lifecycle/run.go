@@ -30,6 +30,23 @@ type Component struct {
 	StopWithin time.Duration
 }
 
+// StopWithin is the longest time that Run takes to stop the components, one after the other, when each takes all of its time. What
+// ends a process by force must wait longer.
+func StopWithin(components ...Component) time.Duration {
+	var sum time.Duration
+	for _, c := range components {
+		sum += c.stopWithin()
+	}
+	return sum
+}
+
+func (c Component) stopWithin() time.Duration {
+	if c.StopWithin <= 0 {
+		return DefaultStopWithin
+	}
+	return c.StopWithin
+}
+
 var (
 	// ErrEndedEarly is returned for a component whose Run returned nil although nobody had asked it to stop.
 	ErrEndedEarly = errors.New("ended although nobody asked it to stop")
@@ -154,10 +171,7 @@ func (r *run) stop() {
 }
 
 func (r *run) stopOne(p *part) {
-	within := p.StopWithin
-	if within <= 0 {
-		within = DefaultStopWithin
-	}
+	within := p.stopWithin()
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	p.cancel()

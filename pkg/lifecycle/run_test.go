@@ -325,3 +325,10 @@ func TestRunProperty(t *testing.T) {
 		}
 	})
 }
+
+func TestStopWithin(t *testing.T) {
+	t.Parallel()
+	if got := lifecycle.StopWithin(lifecycle.Component{StopWithin: 2 * time.Second}, lifecycle.Component{}); got != 2*time.Second+lifecycle.DefaultStopWithin {
+		t.Fatal(got)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"hanjul/pkg/postgres"
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
+	"hanjul/pkg/storewatch"
 	"hanjul/pkg/telemetry"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/admission-scheduler/internal/admit"
@@ -25,6 +26,13 @@ import (
 
 // passSlack is what a pass must last beyond two polls (F36): delivering it, choosing, and sending the order.
 const passSlack = 90 * time.Second
+
+// How long the parts may take to stop, beside the gate and the servers, which know it themselves. Whatever is cut is done again by another
+// scheduler.
+const (
+	stopSend  = time.Second
+	stopSlack = time.Second
+)
 
 // App is the built process.
 type App struct {
@@ -65,7 +73,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
 		Config: c.Kafka, Partitions: map[string]int{c.TopicOrders: c.KafkaPartitions},
 		// Nothing waits for a load_stock: the next second asks again.
-		DrainFor: time.Second, Registerer: registry, Logger: logger,
+		DrainFor: stopSend, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		app.end()
@@ -96,15 +104,29 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 			MinInsync: cmp.Or(c.KafkaMinInsync, kafka.MinInsync(c.KafkaReplication)),
 		},
 	}
+	asking, err := kafka.NewClient(c.Kafka)
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+	app.close = append(app.close, asking.Close)
+	// The desk and the loop wait for stores themselves, call by call, so nobody waits for the watch to be ready.
+	stores, err := storewatch.New(storewatch.Config{Registerer: registry, Logger: logger}, before.stores(asking)...)
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+	watching := stores.Component()
+	watching.Ready = nil
 	app.admin = httpserver.NewAdmin(logger, c.AdminListen, registry, gate.Check(), httpserver.Check{Name: "line", Check: loop.Ready})
 
 	// In the order of the flow: sources first, so that each stops before what it feeds.
 	app.components = []lifecycle.Component{
 		gate.Component(),
 		app.desk.Component("operators"),
-		{Name: "admit", Run: loop.Run},
-		{Name: "preflight", Run: before.Run},
-		{Name: "producer", Run: producer.Run},
+		{Name: "admit", Run: loop.Run, StopWithin: c.Deadline + stopSlack},
+		watching,
+		{Name: "producer", Run: producer.Run, StopWithin: stopSend + stopSlack},
 		app.admin.Component("admin"),
 	}
 	return app, nil

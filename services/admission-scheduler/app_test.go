@@ -62,7 +62,7 @@ func get(t *testing.T, method, url, body string, fine func(status int, text stri
 	t.Helper()
 	client := &http.Client{Timeout: 5 * time.Second}
 	defer client.CloseIdleConnections()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(90 * time.Second)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {

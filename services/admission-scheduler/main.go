@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -37,7 +38,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	flags := flag.NewFlagSet("admission-scheduler", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	validate := flags.Bool("validate", false, "check the settings, print every fault, and end")
+	validate := flags.Bool("validate", false, "check the settings, print every fault, or how long a stop may take, and end")
 	showVersion := flags.Bool("version", false, "print the version and end")
 	flags.Usage = func() { usage(flags) }
 	switch err := flags.Parse(args); {
@@ -64,7 +65,14 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		for _, warning := range source.Warnings() {
 			_, _ = fmt.Fprintln(stderr, "warning:", warning)
 		}
+		app, err := newApp(slog.New(slog.DiscardHandler), settings, build)
+		if err != nil {
+			_, _ = fmt.Fprintln(stderr, err)
+			return exitFailed
+		}
+		app.end()
 		_, _ = fmt.Fprintln(stdout, "settings: ok")
+		_, _ = fmt.Fprintf(stdout, "stops within %s; whatever ends it by force must wait longer\n", lifecycle.StopWithin(app.components...))
 		return 0
 	}
 

@@ -4,23 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/redisconn"
-	"hanjul/pkg/telemetry"
+	"hanjul/pkg/storewatch"
 )
 
-const (
-	preflightEvery  = 2 * time.Second
-	preflightWithin = 15 * time.Second
-)
-
-// preflight looks once at each server this process needs, as soon as it answers: a server that is away is waited for, one
-// that is set up wrongly ends the process, because nothing good can come of going on.
+// preflight looks at each server this process needs: one that is away is waited for, one that is set up wrongly ends the process.
 type preflight struct {
 	logger  *slog.Logger
 	ledger  *ledger.Ledger
@@ -29,39 +22,13 @@ type preflight struct {
 	topic   kafka.TopicSpec
 }
 
-// Run checks until every check has passed, then waits for the end of ctx.
-func (p *preflight) Run(ctx context.Context) error {
-	repeats := telemetry.NewRepeats(p.logger, 30*time.Second)
-	checks := []func(context.Context) (waits bool, err error){p.postgres, p.redis, p.kafka}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for len(checks) > 0 {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		left := checks[:0]
-		for _, check := range checks {
-			within, cancel := context.WithTimeout(ctx, preflightWithin)
-			waits, err := check(within)
-			cancel()
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				return nil
-			case !waits:
-				return err
-			default:
-				repeats.Warn(ctx, "a server does not answer yet", slog.Any("err", err))
-				left = append(left, check)
-			}
-		}
-		checks = left
-		timer.Reset(preflightEvery)
+// stores are the servers, as the watch looks at them.
+func (p *preflight) stores(asking *kafka.Client) []storewatch.Store {
+	return []storewatch.Store{
+		{Name: "postgres", Check: p.postgres, Ping: p.ledger.CheckSchema},
+		{Name: "redis", Check: p.redis, Ping: func(ctx context.Context) error { return redisconn.Ping(ctx, p.rdb) }},
+		{Name: "kafka", Check: p.kafka, Ping: asking.Ping},
 	}
-	<-ctx.Done()
-	return nil
 }
 
 func (p *preflight) postgres(ctx context.Context) (bool, error) {

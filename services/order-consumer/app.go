@@ -17,6 +17,7 @@ import (
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/stock"
+	"hanjul/pkg/storewatch"
 	"hanjul/pkg/telemetry"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/order-consumer/internal/fulfil"
@@ -26,8 +27,8 @@ import (
 	"hanjul/services/order-consumer/internal/replay"
 )
 
-// How long each part may take to stop. Together they stay below the ten seconds that deployments usually grant when nothing is
-// away; what is cut comes again.
+// How long each part may take to stop. When nothing is away a stop takes less than a second; when everything is, all of them together
+// stay below the half minute that Kubernetes grants, and what is cut comes again.
 const (
 	stopIntake = 4 * time.Second
 	stopRelay  = 2 * time.Second
@@ -119,7 +120,16 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 	}
 
 	gate := httpserver.NewGate(c.ReadyDrain)
-	before := newPreflight(logger, judging, box, rdb, c.Kafka)
+	asking, err := kafka.NewClient(c.Kafka.Client)
+	if err != nil {
+		return nil, err
+	}
+	app.close = append(app.close, asking.Close)
+	before := &preflight{logger, reading, box, rdb, c.Kafka}
+	stores, err := storewatch.New(storewatch.Config{Registerer: registry, Logger: logger}, before.stores(asking)...)
+	if err != nil {
+		return nil, err
+	}
 	app.admin = httpserver.NewAdmin(logger, c.AdminListen, registry,
 		gate.Check(), httpserver.Check{Name: "group", Check: func(context.Context) error { return commands.Ready() }})
 	// In the order of the flow: sources first, so that each stops before what it feeds.
@@ -129,7 +139,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		{Name: "reconcile", Run: repair.Run, StopWithin: stopSlack},
 		{Name: "replays", Run: replays.Run, StopWithin: 2*stopReplay + stopSend + stopSlack},
 		{Name: "relay", Run: publish.Run, StopWithin: stopRelay + stopSlack},
-		before.component(),
+		stores.Component(),
 		{Name: "producer", Run: producer.Run, StopWithin: stopSend + stopSlack},
 		app.admin.Component("admin"),
 	}

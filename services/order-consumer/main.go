@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -83,7 +84,7 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 func serve(ctx context.Context, e environment, args []string) int {
 	flags := flag.NewFlagSet("order-consumer", flag.ContinueOnError)
 	flags.SetOutput(e.stderr)
-	validate := flags.Bool("validate", false, "check the settings, print every fault, and end")
+	validate := flags.Bool("validate", false, "check the settings, print every fault, or how long a stop may take, and end")
 	showVersion := flags.Bool("version", false, "print the version and end")
 	flags.Usage = func() { usage(flags) }
 	switch err := flags.Parse(args); {
@@ -109,7 +110,14 @@ func serve(ctx context.Context, e environment, args []string) int {
 		for _, warning := range source.Warnings() {
 			_, _ = fmt.Fprintln(e.stderr, "warning:", warning)
 		}
+		app, err := newApp(slog.New(slog.DiscardHandler), settings, e.build)
+		if err != nil {
+			_, _ = fmt.Fprintln(e.stderr, err)
+			return exitFailed
+		}
+		app.end()
 		_, _ = fmt.Fprintln(e.stdout, "settings: ok")
+		_, _ = fmt.Fprintf(e.stdout, "stops within %s; whatever ends it by force must wait longer\n", lifecycle.StopWithin(app.components...))
 		return 0
 	}
 	logger := telemetry.NewLogger(e.stderr, settings.LogLevel, "order-consumer", e.build.Version)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"hanjul/pkg/httpserver"
 	"hanjul/pkg/kafka"
@@ -25,8 +22,14 @@ import (
 	"hanjul/services/queue-api/internal/submit"
 )
 
-// storeCheck bounds the look at Redis at start-up, after which the service starts without it.
-const storeCheck = 3 * time.Second
+// How long the parts may take to stop, beside the gate and the servers, which know it themselves. What the sweeper and the producer leave
+// behind is sent by another process.
+const (
+	stopStreams = 2 * time.Second
+	stopSweeper = 2 * time.Second
+	stopSend    = 3 * time.Second
+	stopSlack   = time.Second
+)
 
 // app is the process, built and not running.
 type app struct {
@@ -37,20 +40,16 @@ type app struct {
 	server, admin *httpserver.Server
 	gate          *httpserver.Gate
 	streams       *streams.Hub
-	sweeper       *submit.Sweeper
-	producer      *kafka.Producer
-	redis         closer
-	check         func(ctx context.Context) error
+	components    []lifecycle.Component
+	close         []func()
 }
-
-type closer interface{ Close() error }
 
 // newApp builds everything and connects to nothing.
 func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error) {
 	registry := telemetry.NewRegistry("queue-api", build)
 	producer, err := kafka.NewProducer(kafka.ProducerConfig{
 		Config: cfg.Kafka, Partitions: map[string]int{cfg.TopicOrders: cfg.KafkaPartitions},
-		QueueRecords: cfg.SendQueue, Registerer: registry, Logger: logger,
+		QueueRecords: cfg.SendQueue, DrainFor: stopSend, Registerer: registry, Logger: logger,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the producer: %w", err)
@@ -77,73 +76,50 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: keyring.Ring{cfg.Tickets}, Passes: cfg.Passes,
 	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})
 
+	asking, err := kafka.NewClient(cfg.Kafka)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of Kafka: %w", err)
+	}
+	stores, err := watch(logger, registry, cfg, rdb, asking)
+	if err != nil {
+		return nil, err
+	}
+
 	gate := httpserver.NewGate(cfg.ReadyDrain)
-	return &app{
+	a := &app{
 		cfg: cfg, logger: logger, registry: registry,
 		server: httpserver.New(logger, httpserver.Config{Addr: cfg.Listen, Handler: surface.Handler(), Drain: cfg.Drain}),
 		// Not ready without Redis would take every replica away at once and turn a 503 that says when to come again into
 		// a connection refused: a store that is away is a metric.
-		admin:    httpserver.NewAdmin(logger, cfg.AdminListen, registry, gate.Check()),
-		gate:     gate,
-		streams:  open,
-		sweeper:  submit.NewSweeper(orders, cfg.Users, cfg.SweepEvery),
-		producer: producer,
-		redis:    rdb,
-		check: func(ctx context.Context) error {
-			return errors.Join(checkRedis(ctx, logger, rdb), checkTopics(ctx, logger, cfg))
-		},
-	}, nil
+		admin:   httpserver.NewAdmin(logger, cfg.AdminListen, registry, gate.Check()),
+		gate:    gate,
+		streams: open,
+		close:   []func(){func() { _ = rdb.Close() }, asking.Close},
+	}
+	// In the order of the flow: sources first, so that each stops before what it feeds.
+	a.components = []lifecycle.Component{
+		gate.Component(),
+		// Before the server: its streams would never end by themselves, and it waits for them.
+		{Name: "streams", Run: open.Run, StopWithin: stopStreams},
+		a.server.Component("storefront"),
+		{Name: "sweeper", Run: submit.NewSweeper(orders, cfg.Users, cfg.SweepEvery).Run, StopWithin: stopSweeper},
+		stores.Component(),
+		{Name: "producer", Run: producer.Run, StopWithin: stopSend + stopSlack},
+		a.admin.Component("admin"),
+	}
+	return a, nil
 }
 
 // Run serves until ctx ends, then turns callers away, finishes the calls in hand, sends what waits, and lets go of Redis. What
 // could not be sent is left to another replica's sweeper.
 func (a *app) Run(ctx context.Context) error {
-	defer func() { _ = a.redis.Close() }()
-	if err := a.check(ctx); err != nil {
-		return fmt.Errorf("check the stores: %w", err)
-	}
-	return lifecycle.Run(ctx, a.logger,
-		a.gate.Component(),
-		// Before the server: its streams would never end by themselves, and it waits for them.
-		lifecycle.Component{Name: "streams", Run: a.streams.Run},
-		a.server.Component("storefront"),
-		lifecycle.Component{Name: "sweeper", Run: a.sweeper.Run},
-		lifecycle.Component{Name: "producer", Run: a.producer.Run, StopWithin: 20 * time.Second},
-		a.admin.Component("admin"),
-	)
+	defer a.end()
+	return lifecycle.Run(ctx, a.logger, a.components...)
 }
 
-// checkRedis refuses a server that is too old. One that does not answer is no reason not to start.
-func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, storeCheck)
-	defer cancel()
-	report, err := redisconn.Ready(ctx, rdb)
-	switch {
-	case errors.Is(err, redisconn.ErrVersion):
-		return err
-	case err != nil:
-		logger.WarnContext(ctx, "redis is not checked", "err", err)
+// end closes what was opened.
+func (a *app) end() {
+	for _, end := range a.close {
+		end()
 	}
-	for _, warning := range report.Warnings {
-		logger.WarnContext(ctx, "redis may lose data", "warning", warning)
-	}
-	return nil
-}
-
-// checkTopics refuses a topic with another partition count, since keys would be placed wrongly, and one with fewer replicas or a
-// lower min.insync.replicas than configured, since what was answered with 202 would die with a single broker. Brokers that do not answer are no
-// reason not to start; orders are answered as unknown until they do.
-func checkTopics(ctx context.Context, logger *slog.Logger, cfg Config) error {
-	warnings, err := kafka.CheckTopics(ctx, cfg.Kafka, []kafka.TopicSpec{{
-		Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions, Replication: cfg.KafkaReplication,
-		MinInsync: cmp.Or(cfg.KafkaMinInsync, kafka.MinInsync(cfg.KafkaReplication)),
-	}})
-	if err != nil && kafka.Transient(err) {
-		logger.WarnContext(ctx, "topics are not checked", "err", err)
-		err = nil
-	}
-	for _, warning := range warnings {
-		logger.WarnContext(ctx, "topic setting", "warning", warning.String())
-	}
-	return err
 }

@@ -142,7 +142,6 @@ func metricNames(t *testing.T, a *app) []string {
 func TestAppWithoutStores(t *testing.T) {
 	t.Parallel()
 	a := build(t)
-	a.check = func(context.Context) error { return nil } // it would wait for brokers
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"hanjul/pkg/kafka"
+	"hanjul/pkg/redisconn"
+	"hanjul/pkg/storewatch"
+)
+
+// storePatience is how long the start waits for stores that are away. Then the service serves without them: nobody is served better by
+// a port that is shut than by an answer that says when to come again. A store that turns out to be wrong later ends the process all the same.
+const storePatience = 3 * time.Second
+
+// watch looks at the stores of this service.
+func watch(logger *slog.Logger, registry prometheus.Registerer, cfg Config, rdb redis.UniversalClient, asking *kafka.Client) (*storewatch.Watch, error) {
+	return storewatch.New(storewatch.Config{Patience: storePatience, Registerer: registry, Logger: logger},
+		storewatch.Store{
+			Name:  "redis",
+			Check: func(ctx context.Context) (bool, error) { return checkRedis(ctx, logger, rdb) },
+			Ping:  func(ctx context.Context) error { return redisconn.Ping(ctx, rdb) },
+		},
+		storewatch.Store{
+			Name:  "kafka",
+			Check: func(ctx context.Context) (bool, error) { return checkTopics(ctx, logger, cfg) },
+			Ping:  asking.Ping,
+		},
+	)
+}
+
+// checkRedis refuses a server that is too old.
+func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalClient) (away bool, err error) {
+	report, err := redisconn.Ready(ctx, rdb)
+	for _, warning := range report.Warnings {
+		logger.WarnContext(ctx, "redis may lose data", "warning", warning)
+	}
+	return !errors.Is(err, redisconn.ErrVersion), err
+}
+
+// checkTopics refuses a topic with another partition count, since keys would be placed wrongly, and one with fewer replicas or a
+// lower min.insync.replicas than configured, since what was answered with 202 would die with a single broker. Until brokers answer, orders are
+// answered as unknown.
+func checkTopics(ctx context.Context, logger *slog.Logger, cfg Config) (away bool, err error) {
+	warnings, err := kafka.CheckTopics(ctx, cfg.Kafka, []kafka.TopicSpec{{
+		Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions, Replication: cfg.KafkaReplication,
+		MinInsync: cmp.Or(cfg.KafkaMinInsync, kafka.MinInsync(cfg.KafkaReplication)),
+	}})
+	for _, warning := range warnings {
+		logger.WarnContext(ctx, "topic setting", "warning", warning.String())
+	}
+	return kafka.Transient(err), err
+}
