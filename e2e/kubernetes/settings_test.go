@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -314,7 +315,8 @@ func asMounted(t *testing.T, all []object, o object, dir string) []string {
 	return environ
 }
 
-// TestServicesTakeTheSettings has each binary read the very environment that its pods get, with the secrets that docs/deploy.md makes.
+// TestServicesTakeTheSettings has each binary read the very environment that its pods get, with the secrets that docs/deploy.md makes, and
+// wants the pods to be granted longer than it says that it may take to stop.
 func TestServicesTakeTheSettings(t *testing.T) {
 	t.Parallel()
 	dir := madeSecrets(t)
@@ -323,6 +325,19 @@ func TestServicesTakeTheSettings(t *testing.T) {
 			said, err := run(t, d.name(), asMounted(t, all, d, dir), "-validate")
 			if err != nil {
 				t.Errorf("%s does not take its settings: %v\n%s", d, err, said)
+				continue
+			}
+			told := regexp.MustCompile(`(?m)^stops within ([0-9a-z.]+);`).FindStringSubmatch(said)
+			if told == nil {
+				t.Fatalf("%s -validate does not say how long it may take to stop:\n%s", d.name(), said)
+			}
+			stops, err := time.ParseDuration(told[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted := time.Duration(get[float64](d.pod(), "spec.terminationGracePeriodSeconds")) * time.Second
+			if least := stops + 5*time.Second; granted < least || granted > least+10*time.Second {
+				t.Errorf("%s is granted %s to stop and may take %s: expected %s, or little more", d, granted, stops, least)
 			}
 		}
 		for job, args := range map[string][]string{"migrate": {"migrate"}, "topics": {"topics", "--print"}} {
