@@ -16,6 +16,7 @@ import (
 const (
 	redisPackage    = "redis-server"
 	postgresPackage = "postgresql"
+	poolerPackage   = "pgbouncer"
 )
 
 // ErrNotInstalled says that a server is missing and was not installed; the
@@ -53,6 +54,36 @@ func Ensure(ctx context.Context, out io.Writer) error {
 	}
 	if err := Check(ctx); err != nil {
 		return fmt.Errorf("after the install: %w", err)
+	}
+	return nil
+}
+
+// EnsureForTests is Ensure, and sees to what only the suite needs: PgBouncer. Where
+// that is missing and cannot be installed, out is told, and nothing fails: its
+// tests say so themselves.
+func EnsureForTests(ctx context.Context, out io.Writer) error {
+	if err := Ensure(ctx, out); err != nil {
+		return err
+	}
+	if _, err := findPgBouncer(); err == nil {
+		return nil
+	}
+	why := ""
+	switch {
+	case os.Getenv("INSTALL") == "0":
+		why = "INSTALL=0"
+	case !onDebian():
+		why = "this is not Debian"
+	case os.Geteuid() != 0:
+		why = "not root"
+	default:
+		_, _ = fmt.Fprintf(out, "missing: %s; installing Debian's package for its tests (no service is started; INSTALL=0 refuses)\n", poolerPackage)
+		if err := install(ctx, out, []string{poolerPackage}); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		_, _ = fmt.Fprintf(out, "missing: %s, for its tests only (%s). As root on Debian type:\n  apt-get install -y --no-install-recommends %s\n", poolerPackage, why, poolerPackage)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (s *Stack) settle(ctx context.Context) error {
 func withheld(name string) []string {
 	switch name {
 	case QueueAPI:
-		return []string{"HANJUL_POSTGRES_URL", "HANJUL_OPERATOR_TOKENS_FILE"}
+		return []string{"HANJUL_POSTGRES_URL", "HANJUL_POSTGRES_DIRECT_URL", "HANJUL_OPERATOR_TOKENS_FILE"}
 	case Scheduler:
 		return []string{"HANJUL_KEY_PASS_FILE"}
 	default:

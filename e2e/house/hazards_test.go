@@ -41,7 +41,7 @@ func TestHazardsHaveTestsOrReasons(t *testing.T) {
 	t.Parallel()
 	_, rows := hazardPage(t)
 	n := 0
-	for letter, last := range map[string]int{"K": 33, "O": 13, "R": 19, "P": 8} { // grows, and never shrinks
+	for letter, last := range map[string]int{"K": 33, "O": 13, "R": 19, "P": 9} { // grows, and never shrinks
 		for i := range last {
 			number := fmt.Sprint(letter, i+1)
 			cells := rows[number]

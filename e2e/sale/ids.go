@@ -1,6 +1,7 @@
 package sale
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"hanjul/deploy/local"
 	"hanjul/pkg/journal"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
@@ -49,6 +51,15 @@ func compareIDs(ctx context.Context, stack Stack, report *Report) error {
 		report.Faults = append(report.Faults, fmt.Sprintf("order %s was accepted with 202 and never judged", id))
 	}
 	return nil
+}
+
+// books is the address of the ledger at the server itself, with its schema.
+func books(stack *local.Stack) string {
+	url := cmp.Or(stack.Setting("HANJUL_POSTGRES_DIRECT_URL"), stack.Setting("HANJUL_POSTGRES_URL"))
+	if schema := stack.Setting("HANJUL_POSTGRES_SCHEMA"); schema != "" {
+		url += "&search_path=" + schema
+	}
+	return url
 }
 
 func judged(ctx context.Context, url string, p product.ID) ([]order.ID, error) {

@@ -25,7 +25,7 @@ func Of(stack *local.Stack, chaos bool) (Stack, error) {
 			return stack.Run(ctx, out, nil, local.Consumer, append([]string{"audit"}, args...)...)
 		},
 		Judged: func(ctx context.Context, p product.ID) ([]order.ID, error) {
-			return judged(ctx, stack.Setting("HANJUL_POSTGRES_URL"), p)
+			return judged(ctx, books(stack), p)
 		},
 	}
 	binaries := []string{local.QueueAPI, local.Scheduler, local.Consumer}

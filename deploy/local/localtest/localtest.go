@@ -131,6 +131,16 @@ func RedisWith(t testing.TB, options local.RedisOptions) *local.Redis {
 	return server
 }
 
+// PgBouncer gives a pooler of the test's own.
+func PgBouncer(t testing.TB, options local.PgBouncerOptions) *local.PgBouncer {
+	t.Helper()
+	options.Log = t.Output()
+	pooler, err := local.StartPgBouncer(t.Context(), options)
+	Need(t, err)
+	t.Cleanup(func() { stop(t, pooler) })
+	return pooler
+}
+
 // PrivatePostgres gives a Postgres of the test's own, which may be killed and restarted.
 func PrivatePostgres(t testing.TB) *local.Postgres {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 const usage = `usage: hanjul-local COMMAND
 
   setup                 find or install what is missing (INSTALL=0 only says what)
+  setup --for-tests     the same, and PgBouncer, which only the suite needs
   with-servers -- CMD   start Redis, Postgres and Kafka, run CMD with their addresses, stop them
   run                   keep the whole stack running with a product open; state survives a restart
   kafka                 fetch Apache Kafka's jars and run one node (Java 17 and Maven needed)
@@ -55,6 +56,9 @@ func dispatch(ctx context.Context, complaints io.Writer, args []string) (code in
 	}
 	switch args[0] {
 	case "setup":
+		if len(args) == 2 && args[1] == "--for-tests" {
+			return 0, local.EnsureForTests(ctx, os.Stdout)
+		}
 		return 0, local.Ensure(ctx, os.Stdout)
 	case "with-servers":
 		if len(args) < 3 || args[1] != "--" {

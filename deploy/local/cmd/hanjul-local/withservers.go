@@ -23,7 +23,7 @@ const suiteNodeTimeout = 15 * time.Second
 // environment and says afterwards which tests were skipped. Its code is the
 // command's.
 func withServers(ctx context.Context, name string, args []string) (code int, err error) {
-	if err := local.Ensure(ctx, os.Stdout); err != nil {
+	if err := local.EnsureForTests(ctx, os.Stdout); err != nil {
 		return 0, err
 	}
 	scratch, remove, err := local.TempDir("skips")
