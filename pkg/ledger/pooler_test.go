@@ -15,6 +15,20 @@ import (
 	"hanjul/pkg/product"
 )
 
+// A pooler without a direct address beside it does not pass by waiting, so the service that meets it ends.
+func TestCheckSchemaRefusesAPoolerAlone(t *testing.T) {
+	t.Parallel()
+	url := ledgertest.URL(t)
+	l := ledgertest.OpenAt(t, localtest.PgBouncer(t, local.PgBouncerOptions{Server: url}).URL(url))
+	if err := l.CheckSchema(t.Context()); !errors.Is(err, postgres.ErrPooled) || errors.Is(err, ledger.ErrTransient) {
+		t.Fatal(err)
+	}
+	a := ledger.Action{RequestID: "one", Operator: "test", Product: "p"}
+	if _, err := l.PutProduct(t.Context(), a, product.DefaultSettings(), nil); !errors.Is(err, postgres.ErrPooled) || errors.Is(err, ledger.ErrTransient) {
+		t.Fatal(err)
+	}
+}
+
 // Behind a pooler that gives each transaction another session, several products are judged at once, operators act, and books are read.
 func TestJudgeThroughAPooler(t *testing.T) {
 	t.Parallel()

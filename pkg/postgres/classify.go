@@ -15,7 +15,7 @@ var ErrTransient = errors.New("postgres is away or busy")
 // Transient says whether the error of a driver call passes by waiting. Everything that is not the server's own refusal does: a lost
 // connection leaves the outcome unknown, and the work is done again. The end of the caller's context is not transient.
 func Transient(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrPooled) {
 		return false
 	}
 	if errors.Is(err, ErrTransient) {
