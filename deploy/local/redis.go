@@ -131,14 +131,14 @@ func (r *Redis) args() []string {
 		"--dir", r.dir, "--daemonize", "no", "--save", "",
 		"--appendonly", appendOnly, "--appendfsync", "always",
 		"--loglevel", "notice", "--maxmemory-policy", "noeviction",
+		"--repl-diskless-sync-delay", "0", // a replica is served at once; by default others are waited for
 	}
 	if r.options.clustered() {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 			"--cluster-port", strconv.Itoa(r.bus), "--cluster-announce-ip", loopback)
 	}
 	if host, port, ok := strings.Cut(r.options.ReplicaOf, ":"); ok {
-		// Copied at once instead of after five seconds, in case another one comes.
-		args = append(args, "--replicaof", host, port, "--repl-diskless-sync-delay", "0")
+		args = append(args, "--replicaof", host, port)
 	}
 	if files := r.options.TLS; files != nil {
 		args = append(args, "--tls-port", strconv.Itoa(r.tls), "--tls-auth-clients", "no",

@@ -16,32 +16,6 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m) }
 
-func TestReady(t *testing.T) {
-	t.Parallel()
-	server := localtest.PrivateRedis(t)
-	config := redisconn.Config{Addrs: []string{server.Addr()}, Timeout: 20 * time.Second}
-	if err := config.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	rdb := redisconn.New(redisconn.ClientOptions(config))
-	defer func() { _ = rdb.Close() }()
-	report, err := redisconn.Ready(t.Context(), rdb)
-	if err != nil || len(report.Versions) != 1 || len(report.Warnings) != 0 {
-		t.Fatalf("ready: %+v, %v", report, err)
-	}
-	if err := rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if report, err = redisconn.Ready(t.Context(), rdb); err != nil || len(report.Warnings) != 1 {
-		t.Fatalf("ready with eviction: %+v, %v", report, err)
-	}
-	gone := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: []string{"127.0.0.1:1"}}))
-	defer func() { _ = gone.Close() }()
-	if _, err := redisconn.Ready(t.Context(), gone); err == nil {
-		t.Fatal("nothing listens there")
-	}
-}
-
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []redisconn.Config{
@@ -72,7 +46,7 @@ func TestOnceOptions(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := localtest.Redis(t)
-	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}))
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode), Timeout: 20 * time.Second}))
 	defer func() { _ = rdb.Close() }()
 	files := fstest.MapFS{"form.lua": {Data: []byte("#!lua\nreturn {'9007199254740991', 7, false, {'a', '0.5'}, 'x'}")}}
 	script := redisconn.LoadScript(files, "form.lua")
@@ -119,7 +93,7 @@ func TestRequestsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	server := localtest.PrivateRedis(t)
 	client := func(c redisconn.Config) redis.UniversalClient {
-		c.Addrs = []string{server.Addr()}
+		c.Addrs, c.Mode = []string{server.Addr()}, redisconn.Mode(server.Mode())
 		rdb := redisconn.New(redisconn.ClientOptions(c))
 		t.Cleanup(func() { _ = rdb.Close() })
 		if err := rdb.Get(t.Context(), "x").Err(); !errors.Is(err, redis.Nil) { // it knows the cluster, and has a connection

@@ -98,7 +98,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	gate := httpserver.NewGate(c.ReadyDrain)
 	app.desk = httpserver.New(logger, httpserver.Config{Addr: c.Listen, Handler: operators.Handler()})
 	before := &preflight{
-		logger: logger, ledger: books, rdb: rdb, brokers: c.Kafka,
+		logger: logger, ledger: books, rdb: rdb, mode: c.Redis.Mode, brokers: c.Kafka,
 		topic: kafka.TopicSpec{
 			Name: c.TopicOrders, Partitions: c.KafkaPartitions, Replication: c.KafkaReplication,
 			MinInsync: cmp.Or(c.KafkaMinInsync, kafka.MinInsync(c.KafkaReplication)),

@@ -18,6 +18,7 @@ type preflight struct {
 	logger  *slog.Logger
 	ledger  *ledger.Ledger
 	rdb     redis.UniversalClient
+	mode    redisconn.Mode
 	brokers kafka.Config
 	topic   kafka.TopicSpec
 }
@@ -37,11 +38,11 @@ func (p *preflight) postgres(ctx context.Context) (bool, error) {
 }
 
 func (p *preflight) redis(ctx context.Context) (bool, error) {
-	report, err := redisconn.Ready(ctx, p.rdb)
+	report, err := redisconn.Ready(ctx, p.rdb, p.mode)
 	for _, warning := range report.Warnings {
 		p.logger.LogAttrs(ctx, slog.LevelWarn, "redis may lose data", slog.String("warning", warning))
 	}
-	return !errors.Is(err, redisconn.ErrVersion), err
+	return !errors.Is(err, redisconn.ErrUnfit), err
 }
 
 func (p *preflight) kafka(ctx context.Context) (bool, error) {

@@ -125,7 +125,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (_ *App, err e
 		return nil, err
 	}
 	app.close = append(app.close, asking.Close)
-	before := &preflight{logger, reading, box, rdb, c.Kafka}
+	before := &preflight{logger, reading, box, rdb, c.Redis.Mode, c.Kafka}
 	stores, err := storewatch.New(storewatch.Config{Registerer: registry, Logger: logger}, before.stores(asking)...)
 	if err != nil {
 		return nil, err

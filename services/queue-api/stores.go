@@ -24,7 +24,7 @@ func watch(logger *slog.Logger, registry prometheus.Registerer, cfg Config, rdb 
 	return storewatch.New(storewatch.Config{Patience: storePatience, Registerer: registry, Logger: logger},
 		storewatch.Store{
 			Name:  "redis",
-			Check: func(ctx context.Context) (bool, error) { return checkRedis(ctx, logger, rdb) },
+			Check: func(ctx context.Context) (bool, error) { return checkRedis(ctx, logger, rdb, cfg.Redis.Mode) },
 			Ping:  func(ctx context.Context) error { return redisconn.Ping(ctx, rdb) },
 		},
 		storewatch.Store{
@@ -35,13 +35,13 @@ func watch(logger *slog.Logger, registry prometheus.Registerer, cfg Config, rdb 
 	)
 }
 
-// checkRedis refuses a server that is too old.
-func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalClient) (away bool, err error) {
-	report, err := redisconn.Ready(ctx, rdb)
+// checkRedis refuses a server that cannot be worked with.
+func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalClient, mode redisconn.Mode) (away bool, err error) {
+	report, err := redisconn.Ready(ctx, rdb, mode)
 	for _, warning := range report.Warnings {
 		logger.WarnContext(ctx, "redis may lose data", "warning", warning)
 	}
-	return !errors.Is(err, redisconn.ErrVersion), err
+	return !errors.Is(err, redisconn.ErrUnfit), err
 }
 
 // checkTopics refuses a topic with another partition count, since keys would be placed wrongly, and one with fewer replicas or a

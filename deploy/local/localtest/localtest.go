@@ -141,6 +141,25 @@ func PgBouncer(t testing.TB, options local.PgBouncerOptions) *local.PgBouncer {
 	return pooler
 }
 
+// RedisSentinels gives a master, its replica and three Sentinels of the test's own; the master may be killed.
+func RedisSentinels(t testing.TB) *local.RedisSentinels {
+	t.Helper()
+	sentinels, err := local.StartRedisSentinels(t.Context(), t.Output())
+	Need(t, err)
+	t.Cleanup(func() { stop(t, sentinels) })
+	return sentinels
+}
+
+// Authority gives a certificate authority of the test's own.
+func Authority(t testing.TB) *local.Authority {
+	t.Helper()
+	authority, err := local.NewAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority
+}
+
 // PrivatePostgres gives a Postgres of the test's own, which may be killed and restarted.
 func PrivatePostgres(t testing.TB) *local.Postgres {
 	t.Helper()
