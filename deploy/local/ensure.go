@@ -29,10 +29,20 @@ var ErrNotInstalled = errors.New("missing and not installed")
 // the distribution and without making a database cluster. With INSTALL=0 in the
 // environment, as another user or elsewhere, the line to type is printed and
 // ErrNotInstalled returned. A program that is here and too old is ErrTooOld.
+//
+// A Docker engine that answers comes before an install, since it changes nothing
+// on this machine: what a missing program's image can be had for on the engine is
+// not installed. With HANJUL_SERVERS=docker only images are looked for.
 // Safe to repeat.
 func Ensure(ctx context.Context, out io.Writer) error {
+	if _, err := wished(); err != nil {
+		return err
+	}
 	missing, err := lacking(ctx)
-	if err != nil || len(missing) == 0 {
+	if err != nil {
+		return err
+	}
+	if missing, err = ensureImages(ctx, out, missing); err != nil || len(missing) == 0 {
 		return err
 	}
 	line := "apt-get update && apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
@@ -92,24 +102,43 @@ func EnsureForTests(ctx context.Context, out io.Writer) error {
 // nothing: ErrMissing or ErrTooOld, naming what.
 func Check(ctx context.Context) error {
 	missing, err := lacking(ctx)
+	if err != nil {
+		return err
+	}
+	missing, why, err := lackingImages(ctx, missing)
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("%s: %w", strings.Join(missing, ", "), ErrMissing)
+		err = errors.Join(fmt.Errorf("%s: %w", strings.Join(missing, ", "), ErrMissing), why)
 	}
 	return err
 }
 
-// lacking names the packages whose programs are needed and not here.
+// lacking names the packages whose programs are needed and not here: with
+// HANJUL_SERVERS=docker, all that no address is given for.
 func lacking(ctx context.Context) (missing []string, err error) {
+	asked, err := wished()
+	if err != nil {
+		return nil, err
+	}
 	given := GivenByEnvironment()
 	if len(given.Redis) == 0 {
-		if _, err := findRedis(ctx); errors.Is(err, ErrMissing) {
+		var err error
+		if asked.servers == serversDocker && given.RedisKind != kindCluster { // which no container is made for
+			err = ErrMissing
+		} else {
+			_, err = findRedis(ctx)
+		}
+		if errors.Is(err, ErrMissing) {
 			missing = append(missing, redisPackage)
 		} else if err != nil {
 			return nil, err
 		}
 	}
 	if given.Postgres == "" {
-		if _, _, err := findPostgres(ctx); errors.Is(err, ErrMissing) {
+		err := ErrMissing
+		if asked.servers != serversDocker {
+			_, _, err = findPostgres(ctx)
+		}
+		if errors.Is(err, ErrMissing) {
 			missing = append(missing, postgresPackage)
 		} else if err != nil {
 			return nil, err

@@ -13,8 +13,9 @@ type Given struct {
 	Redis    []string
 	Postgres string
 	Kafka    []string
-	// Jars asks for Apache Kafka from its jars where no address is given.
-	Jars bool
+	// Jars asks for Apache Kafka from its jars where no address is given, Docker
+	// for Apache Kafka as a container.
+	Jars, Docker bool
 	// RedisKind asks for another Redis than one node in cluster mode where no
 	// address is given: "cluster" is RedisCluster, "standalone" has no cluster mode.
 	RedisKind string
@@ -37,7 +38,8 @@ func GivenByEnvironment() Given {
 		Redis:     list(os.Getenv("HANJUL_REDIS_ADDRS")),
 		Postgres:  os.Getenv("HANJUL_POSTGRES_URL"),
 		Kafka:     list(os.Getenv("HANJUL_KAFKA_BROKERS")),
-		Jars:      os.Getenv("HANJUL_KAFKA") == "jars",
+		Jars:      os.Getenv("HANJUL_KAFKA") == kafkaJars,
+		Docker:    os.Getenv("HANJUL_KAFKA") == kafkaDocker,
 		RedisKind: os.Getenv("HANJUL_REDIS"),
 	}
 }
@@ -57,6 +59,20 @@ func DataHome() (string, error) {
 			return filepath.Join(here, ".data"), nil
 		}
 	}
+}
+
+// StateSuffix ends the name of a folder with the state of a stack, so that each
+// choice of servers has one of its own: one broker's offsets mean nothing to
+// another, nor one database's orders.
+func StateSuffix(getenv func(string) string) string {
+	suffix := ""
+	if getenv("HANJUL_SERVERS") == serversDocker {
+		suffix += "-containers"
+	}
+	if kafka := getenv("HANJUL_KAFKA"); kafka == kafkaJars || kafka == kafkaDocker {
+		suffix += "-" + kafka
+	}
+	return suffix
 }
 
 // KafkaHome is the folder under DataHome where Apache Kafka's jars are kept.

@@ -62,6 +62,7 @@ func TestAnOldRedisIsRefused(t *testing.T) {
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("HANJUL_REDIS_ADDRS", "")
+	t.Setenv("HANJUL_SERVERS", "programs")
 	t.Setenv("HANJUL_REDIS_SERVER", "")
 	if _, err := local.StartRedis(t.Context(), local.RedisOptions{}); !errors.Is(err, local.ErrTooOld) || !strings.Contains(err.Error(), "6.2.14") {
 		t.Fatalf("start: %v", err)

@@ -186,12 +186,8 @@ func (k *KafkaJars) configure() error {
 	if err != nil {
 		return fmt.Errorf("configure kafka: %w", err)
 	}
-	partitions := k.options.Partitions
-	if partitions == 0 {
-		partitions = DefaultPartitions
-	}
 	client, controller := hostPort(k.port), hostPort(k.controller)
-	ports, inSync := k.member.voters, max(1, len(k.member.voters)-1)
+	ports := k.member.voters
 	if ports == nil {
 		ports = []int{k.controller}
 	}
@@ -209,21 +205,8 @@ func (k *KafkaJars) configure() error {
 		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"inter.broker.listener.name=PLAINTEXT",
 		"log.dirs=" + filepath.Join(k.dir, "data"),
-		fmt.Sprintf("num.partitions=%d", partitions),
-		fmt.Sprintf("default.replication.factor=%d", len(voters)),
-		fmt.Sprintf("min.insync.replicas=%d", inSync),
-		fmt.Sprintf("offsets.topic.replication.factor=%d", len(voters)),
-		"offsets.topic.num.partitions=1",
-		fmt.Sprintf("transaction.state.log.replication.factor=%d", len(voters)),
-		fmt.Sprintf("transaction.state.log.min.isr=%d", inSync),
-		fmt.Sprintf("share.coordinator.state.topic.replication.factor=%d", len(voters)),
-		fmt.Sprintf("share.coordinator.state.topic.min.isr=%d", inSync),
-		"unclean.leader.election.enable=false",
-		"group.initial.rebalance.delay.ms=0",
-		fmt.Sprintf("group.min.session.timeout.ms=%d", minSession.Milliseconds()),
-		"auto.create.topics.enable=false",
-		"log.cleaner.dedupe.buffer.size=2097152",
 	}
+	lines = append(lines, behaviour(len(voters), k.options.Partitions)...)
 	if len(voters) > 1 {
 		// A killed leader's partitions are led by another within seconds instead of nine.
 		lines = append(lines, "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
@@ -240,6 +223,31 @@ func (k *KafkaJars) configure() error {
 		}
 	}
 	return nil
+}
+
+// behaviour are the settings of a node of so many that do not depend on where
+// it runs; partitions 0 means DefaultPartitions.
+func behaviour(nodes, partitions int) []string {
+	if partitions == 0 {
+		partitions = DefaultPartitions
+	}
+	inSync := max(1, nodes-1)
+	return []string{
+		fmt.Sprintf("num.partitions=%d", partitions),
+		fmt.Sprintf("default.replication.factor=%d", nodes),
+		fmt.Sprintf("min.insync.replicas=%d", inSync),
+		fmt.Sprintf("offsets.topic.replication.factor=%d", nodes),
+		"offsets.topic.num.partitions=1",
+		fmt.Sprintf("transaction.state.log.replication.factor=%d", nodes),
+		fmt.Sprintf("transaction.state.log.min.isr=%d", inSync),
+		fmt.Sprintf("share.coordinator.state.topic.replication.factor=%d", nodes),
+		fmt.Sprintf("share.coordinator.state.topic.min.isr=%d", inSync),
+		"unclean.leader.election.enable=false",
+		"group.initial.rebalance.delay.ms=0",
+		fmt.Sprintf("group.min.session.timeout.ms=%d", minSession.Milliseconds()),
+		"auto.create.topics.enable=false",
+		"log.cleaner.dedupe.buffer.size=2097152",
+	}
 }
 
 // format prepares a new data folder; a formatted one is left alone.
@@ -284,32 +292,35 @@ func awaitListed(ctx context.Context, proc *child, addr string, id int) error {
 // awaitKafka waits until so many brokers are listed and a record can be written
 // to all of them and read back.
 func awaitKafka(ctx context.Context, proc *child, addr string, count int) error {
-	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(readyTopic),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DialTimeout(time.Second))
-		if err != nil {
-			return true, err
-		}
-		defer client.Close()
-		admin := kadm.NewClient(client)
-		brokers, err := admin.ListBrokers(ctx)
-		if err != nil || len(brokers) < count {
-			return false, err
-		}
-		if _, err := admin.CreateTopic(ctx, 1, int16(count), nil, readyTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return false, err
-		}
-		if err := client.ProduceSync(ctx, &kgo.Record{Topic: readyTopic, Value: []byte("ready")}).FirstErr(); err != nil {
-			return false, err
-		}
-		fetched := client.PollFetches(ctx)
-		if err := fetched.Err(); err != nil {
-			return false, err
-		}
-		return fetched.NumRecords() > 0, nil
-	})
+	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) { return askKafka(ctx, addr, count) })
+}
+
+// askKafka tries once what awaitKafka waits for.
+func askKafka(ctx context.Context, addr string, count int) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(readyTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DialTimeout(time.Second))
+	if err != nil {
+		return true, err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	brokers, err := admin.ListBrokers(ctx)
+	if err != nil || len(brokers) < count {
+		return false, err
+	}
+	if _, err := admin.CreateTopic(ctx, 1, int16(count), nil, readyTopic); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return false, err
+	}
+	if err := client.ProduceSync(ctx, &kgo.Record{Topic: readyTopic, Value: []byte("ready")}).FirstErr(); err != nil {
+		return false, err
+	}
+	fetched := client.PollFetches(ctx)
+	if err := fetched.Err(); err != nil {
+		return false, err
+	}
+	return fetched.NumRecords() > 0, nil
 }
 
 // Addrs are the brokers, host:port. They stay the same over Restart.

@@ -10,7 +10,7 @@ import (
 
 func TestKafkaFromJarsKeepsCommitsOverKillAndRestart(t *testing.T) {
 	t.Parallel()
-	server := localtest.KafkaJars(t)
+	server := localtest.KafkaNode(t)
 	commit := func(at int64) {
 		admin := kadm.NewClient(kafkaClient(t, server.Addrs()))
 		var commits kadm.Offsets

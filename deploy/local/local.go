@@ -4,17 +4,21 @@
 // It owns every child process it starts and the folders they write to. Nothing
 // it starts outlives it: children die with their parent (the kernel's parent
 // death signal), live in process groups of their own, and are stopped in the
-// reverse order of the flow. It never starts a service of the distribution,
-// never listens anywhere but on the loopback address, and imports no other
+// reverse order of the flow; a container that its owner was killed over goes when
+// the next is started. It never starts a service of the distribution, never listens
+// beyond this machine (but for containers on an engine that is elsewhere), and imports no other
 // module of ours: the binaries are known by path and the contracts by HTTP.
 //
 // Each server comes from the first of: an address in the environment
 // (HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL, HANJUL_KAFKA_BROKERS); a program on
 // this machine (redis-server 7.0 or valkey-server 7.2 or newer, or what
-// HANJUL_REDIS_SERVER names; postgres 15 or newer); for Kafka a
-// broker inside this process, or Apache Kafka from its jars where
-// HANJUL_KAFKA=jars asks for it. HANJUL_REDIS=cluster asks for six processes of
-// redis-server, three primaries and their replicas, instead of one.
+// HANJUL_REDIS_SERVER names; postgres 15 or newer); a container on a Docker
+// engine that answers (testcontainers-go). HANJUL_SERVERS=docker passes the
+// programs over, HANJUL_SERVERS=programs the engine; what no container is made
+// for (six processes of Redis, a replica, TLS) stays a program. For Kafka it is a
+// broker inside this process, or Apache Kafka from its jars or as a container
+// where HANJUL_KAFKA=jars or docker asks for it. HANJUL_REDIS=cluster asks for six
+// processes of redis-server, three primaries and their replicas, instead of one.
 package local
 
 import (

@@ -53,6 +53,8 @@ type Postgres struct {
 	temporary *tempDir
 	account   *account
 
+	container *container // nil where it is a process
+
 	mu   sync.Mutex
 	port int
 	proc *child
@@ -62,9 +64,17 @@ type Postgres struct {
 // and returns when it answers. It fails with ErrMissing or ErrTooOld (older
 // than 15) before anything is started. ctx bounds the start only.
 func StartPostgres(ctx context.Context, options PostgresOptions) (*Postgres, error) {
-	program, version, err := findPostgres(ctx)
+	asked, err := wished()
 	if err != nil {
 		return nil, err
+	}
+	var program, version string
+	e, err := asked.inContainer(ctx, asked.postgresImage, func() (err error) { program, version, err = findPostgres(ctx); return err })
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		return startPostgresContainer(ctx, e, asked.postgresImage, options)
 	}
 	owner, err := postgresAccount(ctx)
 	if err != nil {
@@ -72,6 +82,9 @@ func StartPostgres(ctx context.Context, options PostgresOptions) (*Postgres, err
 	}
 	dir, temporary, err := workDir(options.Dir, "postgres")
 	if err != nil {
+		return nil, err
+	}
+	if err := refuseVolume(dir); err != nil {
 		return nil, err
 	}
 	p := &Postgres{
@@ -231,16 +244,9 @@ func (p *Postgres) startOnce(ctx context.Context) error {
 		p.port = port
 	}
 	data := filepath.Join(p.dir, "data")
-	settings := []string{
+	settings := append([]string{
 		"listen_addresses=" + loopback, "port=" + strconv.Itoa(p.port), "unix_socket_directories=",
-		"max_connections=200", "timezone=UTC", "log_timezone=UTC", "logging_collector=off",
-		"log_destination=stderr", "shared_buffers=64MB",
-	}
-	if !p.options.Persist {
-		// Commits still reach the kernel one by one, so that killing the
-		// server loses none of them.
-		settings = append(settings, "fsync=off", "full_page_writes=off")
-	}
+	}, p.options.settings()...)
 	args := []string{"-D", data}
 	for _, s := range settings {
 		args = append(args, "-c", s)
@@ -259,6 +265,20 @@ func (p *Postgres) startOnce(ctx context.Context) error {
 	}
 	p.proc = proc
 	return nil
+}
+
+// settings are those of the server that do not depend on where it runs.
+func (o PostgresOptions) settings() []string {
+	settings := []string{
+		"max_connections=200", "timezone=UTC", "log_timezone=UTC", "logging_collector=off",
+		"log_destination=stderr", "shared_buffers=64MB",
+	}
+	if !o.Persist {
+		// Commits still reach the kernel one by one, so that killing the
+		// server loses none of them.
+		settings = append(settings, "fsync=off", "full_page_writes=off")
+	}
+	return settings
 }
 
 // await waits until this very server answers queries.
@@ -280,12 +300,13 @@ func (p *Postgres) await(ctx context.Context, proc *child, data string) error {
 	})
 }
 
-func (p *Postgres) url(db string) string {
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", PostgresUser, hostPort(p.port), db)
-}
+func (p *Postgres) url(db string) string { return postgresURL(hostPort(p.port), db) }
 
 // URL is the connection string of the named database on this server.
 func (p *Postgres) URL(db string) string {
+	if p.container != nil {
+		return postgresURL(p.container.addr(), db)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.url(db)
@@ -294,12 +315,16 @@ func (p *Postgres) URL(db string) string {
 // Version is the server's version, such as "15.18".
 func (p *Postgres) Version() string { return p.version }
 
-// Dir is the folder that holds the cluster, which may not be the one asked for.
+// Dir is the folder that holds the cluster, which may not be the one asked for;
+// "" for a container.
 func (p *Postgres) Dir() string { return p.dir }
 
 // Stop ends sessions and server and removes a temporary folder. It returns
 // when the process is gone, killing it when ctx is over first. Safe to repeat.
 func (p *Postgres) Stop(ctx context.Context) error {
+	if p.container != nil {
+		return p.container.stop(ctx)
+	}
 	p.process().stop(ctx, syscall.SIGINT)
 	p.temporary.remove()
 	return nil
@@ -307,11 +332,20 @@ func (p *Postgres) Stop(ctx context.Context) error {
 
 // Kill ends the server by SIGKILL and returns when its main process is gone;
 // its backends follow on their own.
-func (p *Postgres) Kill() { p.process().kill() }
+func (p *Postgres) Kill() {
+	if p.container != nil {
+		p.container.kill()
+		return
+	}
+	p.process().kill()
+}
 
 // Restart starts the server again on the same cluster and port, stopping it
 // first when it still runs.
 func (p *Postgres) Restart(ctx context.Context) error {
+	if p.container != nil {
+		return p.container.restart(ctx)
+	}
 	if err := p.temporary.gone(); err != nil {
 		return fmt.Errorf("restart postgres: %w", err)
 	}

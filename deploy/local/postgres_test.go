@@ -73,10 +73,16 @@ func TestPostgresUnderAFolderThatItsUserCannotEnter(t *testing.T) {
 		if err := server.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
+		if server.Dir() == "" {
+			return
+		}
 		if err := os.RemoveAll(server.Dir()); err != nil {
 			t.Error(err)
 		}
 	})
+	if server.Dir() == "" {
+		localtest.Skip(t, "a container has no folder on this machine")
+	}
 	if filepath.Dir(server.Dir()) != "/var/lib/hanjul" {
 		t.Fatalf("the data is in %s", server.Dir())
 	}

@@ -50,6 +50,8 @@ type Redis struct {
 	dir       string
 	temporary *tempDir
 
+	container *container // nil where it is a process
+
 	mu             sync.Mutex
 	port, bus, tls int
 	proc           *child
@@ -60,12 +62,27 @@ type Redis struct {
 // (a Redis older than 7.0, a Valkey older than 7.2) before anything is started. ctx
 // bounds the start only.
 func StartRedis(ctx context.Context, options RedisOptions) (*Redis, error) {
-	program, err := findRedis(ctx)
+	asked, err := wished()
 	if err != nil {
 		return nil, err
 	}
+	if options.ReplicaOf != "" || options.TLS != nil {
+		// A container reaches no server of this machine's loopback, and has none of its files.
+		asked.servers = serversPrograms
+	}
+	var program redisProgram
+	e, err := asked.inContainer(ctx, asked.redisImage, func() (err error) { program, err = findRedis(ctx); return err })
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		return startRedisContainer(ctx, e, asked.redisImage, options)
+	}
 	dir, temporary, err := workDir(options.Dir, "redis")
 	if err != nil {
+		return nil, err
+	}
+	if err := refuseVolume(dir); err != nil {
 		return nil, err
 	}
 	r := &Redis{options: options, program: program, dir: dir, temporary: temporary, port: options.Port}
@@ -166,15 +183,21 @@ func awaitRedis(ctx context.Context, proc *child, addr string, options RedisOpti
 			replication, err := client.Info(ctx, "replication").Result()
 			return err == nil && (options.ReplicaOf == "" || infoField(replication, "master_link_status") == "up"), err
 		}
-		cluster, err := client.ClusterInfo(ctx).Result()
-		if err != nil {
-			return false, err
-		}
-		if infoField(cluster, "cluster_slots_assigned") == "0" {
-			return false, client.ClusterAddSlotsRange(ctx, 0, 16383).Err()
-		}
-		return infoField(cluster, "cluster_state") == "ok", nil
+		return takeSlots(ctx, client)
 	})
+}
+
+// takeSlots gives a node its slots where it has none yet and says whether it
+// serves them.
+func takeSlots(ctx context.Context, client *redis.Client) (serves bool, err error) {
+	cluster, err := client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return false, err
+	}
+	if infoField(cluster, "cluster_slots_assigned") == "0" {
+		return false, client.ClusterAddSlotsRange(ctx, 0, 16383).Err()
+	}
+	return infoField(cluster, "cluster_state") == "ok", nil
 }
 
 // infoField gives one line's value out of an INFO answer.
@@ -189,6 +212,9 @@ func infoField(info, name string) string {
 
 // Addr is host:port. It stays the same over Restart.
 func (r *Redis) Addr() string {
+	if r.container != nil {
+		return r.container.addr()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return hostPort(r.port)
@@ -207,24 +233,36 @@ func (r *Redis) Mode() string { return redisMode(!r.options.clustered()) }
 // Version is the server's product and version, such as "redis 7.0.15" or "valkey 8.1.1".
 func (r *Redis) Version() string { return r.program.String() }
 
-// Dir is the folder it writes to.
+// Dir is the folder it writes to, "" for a container.
 func (r *Redis) Dir() string { return r.dir }
 
 // Stop ends the server (what it has is written when Persist was asked) and
 // removes a temporary folder. It returns when the process is gone, killing it
 // when ctx is over first. Safe to repeat.
 func (r *Redis) Stop(ctx context.Context) error {
+	if r.container != nil {
+		return r.container.stop(ctx)
+	}
 	r.process().stop(ctx, syscall.SIGTERM)
 	r.temporary.remove()
 	return nil
 }
 
 // Kill ends the server by SIGKILL and returns when it is gone.
-func (r *Redis) Kill() { r.process().kill() }
+func (r *Redis) Kill() {
+	if r.container != nil {
+		r.container.kill()
+		return
+	}
+	r.process().kill()
+}
 
 // Restart starts the server again in the same folder and on the same port,
 // stopping it first when it still runs. Without Persist it comes back empty.
 func (r *Redis) Restart(ctx context.Context) error {
+	if r.container != nil {
+		return r.container.restart(ctx)
+	}
 	if err := r.temporary.gone(); err != nil {
 		return fmt.Errorf("restart redis-server: %w", err)
 	}
@@ -233,10 +271,20 @@ func (r *Redis) Restart(ctx context.Context) error {
 }
 
 // Pause freezes the server (SIGSTOP): its connections stay open and nothing answers.
-func (r *Redis) Pause() error { return r.process().signal(syscall.SIGSTOP) }
+func (r *Redis) Pause() error {
+	if r.container != nil {
+		return r.container.pause()
+	}
+	return r.process().signal(syscall.SIGSTOP)
+}
 
 // Resume lets a paused server go on.
-func (r *Redis) Resume() error { return r.process().signal(syscall.SIGCONT) }
+func (r *Redis) Resume() error {
+	if r.container != nil {
+		return r.container.resume()
+	}
+	return r.process().signal(syscall.SIGCONT)
+}
 
 func (r *Redis) process() *child {
 	r.mu.Lock()

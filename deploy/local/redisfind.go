@@ -12,7 +12,7 @@ import (
 )
 
 // redisProgram is a server that speaks Redis.
-type redisProgram struct{ path, product, version string }
+type redisProgram struct{ path, product, version, mode string }
 
 // String is the product and its version, such as "valkey 8.1.1".
 func (p redisProgram) String() string { return p.product + " " + p.version }
@@ -42,7 +42,7 @@ func findRedis(ctx context.Context) (redisProgram, error) {
 	if match == nil {
 		return redisProgram{}, fmt.Errorf("ask %s for its version: it says %q", path, printed)
 	}
-	p := redisProgram{path, "redis", string(match[1])}
+	p := redisProgram{path: path, product: "redis", version: string(match[1])}
 	if strings.HasPrefix(string(printed), "Valkey") {
 		p.product = "valkey"
 	}
@@ -61,22 +61,28 @@ func checkRedis(where, product, version string) error {
 	return nil
 }
 
+// askRedis asks a running server what it is; the program has no path then.
+func askRedis(ctx context.Context, client *redis.Client) (redisProgram, error) {
+	server, err := client.Info(ctx, "server").Result()
+	if err != nil {
+		return redisProgram{}, err
+	}
+	p := redisProgram{product: "redis", version: infoField(server, "redis_version"), mode: infoField(server, "redis_mode")}
+	if valkey := infoField(server, "valkey_version"); valkey != "" {
+		p.product, p.version = "valkey", valkey // which also claims to be a Redis, of the version it came from
+	}
+	return p, checkRedis("the server", p.product, p.version)
+}
+
 // describeRedis looks at a server that the environment names.
 func describeRedis(ctx context.Context, given Given) (string, error) {
 	client := redis.NewClient(&redis.Options{Addr: given.Redis[0]})
 	defer func() { _ = client.Close() }()
-	server, err := client.Info(ctx, "server").Result()
+	p, err := askRedis(ctx, client)
 	if err != nil {
 		return "", fmt.Errorf("redis given at %s: %w", given.Redis[0], err)
 	}
-	product, version := "redis", infoField(server, "redis_version")
-	if valkey := infoField(server, "valkey_version"); valkey != "" {
-		product, version = "valkey", valkey // which also claims to be a Redis, of the version it came from
-	}
-	if err := checkRedis("redis given at "+given.Redis[0], product, version); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("redis     %s (%s %s, %s, given)", strings.Join(given.Redis, ","), product, version, infoField(server, "redis_mode")), nil
+	return fmt.Sprintf("redis     %s (%s, %s, given)", strings.Join(given.Redis, ","), p, p.mode), nil
 }
 
 // redisMode is the word of the setting REDIS_MODE.

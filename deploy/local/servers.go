@@ -57,6 +57,7 @@ type Servers struct {
 	postgres     *Postgres
 	kafka        *Kafka
 	jars         *KafkaJars
+	docker       *KafkaContainer
 	cluster      *KafkaCluster
 
 	lines []string
@@ -66,15 +67,18 @@ type Servers struct {
 // returns when all of it works, versions checked. On an error nothing is left
 // running.
 func StartServers(ctx context.Context, options ServersOptions) (*Servers, error) {
+	if _, err := wished(); err != nil {
+		return nil, err
+	}
 	s := &Servers{given: GivenByEnvironment()}
 	if options.Private {
-		s.given = Given{Jars: s.given.Jars, RedisKind: s.given.RedisKind}
+		s.given = Given{Jars: s.given.Jars, Docker: s.given.Docker, RedisKind: s.given.RedisKind}
 	}
 	if options.RedisCluster {
 		s.given.Redis, s.given.RedisKind = nil, kindCluster
 	}
 	if options.KafkaNodes > 0 {
-		s.given.Kafka, s.given.Jars = nil, true
+		s.given.Kafka, s.given.Jars, s.given.Docker = nil, true, false
 	}
 	dir := func(kind string) string {
 		if options.Dir == "" {
@@ -113,7 +117,7 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("redis     %s (%s, %s, started here)", s.redis.Addr(), s.redis.Version(), redisKind(s.redis.Mode())), nil
+			return fmt.Sprintf("redis     %s (%s, %s, %s)", s.redis.Addr(), s.redis.Version(), redisKind(s.redis.Mode()), whence(s.redis.container)), nil
 		},
 		func() (line string, err error) {
 			if s.given.Postgres != "" {
@@ -123,7 +127,7 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf("postgres  %s (postgres %s, started here)", s.postgres.URL("postgres"), s.postgres.Version()), nil
+			return fmt.Sprintf("postgres  %s (postgres %s, %s)", s.postgres.URL("postgres"), s.postgres.Version(), whence(s.postgres.container)), nil
 		},
 		func() (line string, err error) {
 			if len(s.given.Kafka) > 0 {
@@ -151,6 +155,13 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 				}
 				return fmt.Sprintf("kafka     %s (%s from jars, started here)", strings.Join(s.jars.Addrs(), ","), s.jars.Version()), nil
 			}
+			if s.given.Docker {
+				s.docker, err = StartKafkaContainer(ctx, KafkaContainerOptions{Dir: dir("kafka-docker"), Persist: options.Persist, Port: port(KafkaPort), Log: options.Log})
+				if err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("kafka     %s (%s, %s)", strings.Join(s.docker.Addrs(), ","), s.docker.Version(), whence(s.docker.container)), nil
+			}
 			s.kafka, err = StartKafka(ctx, KafkaOptions{Dir: dir("kafka"), Persist: options.Persist, Port: port(KafkaPort), Log: options.Log})
 			if err != nil {
 				return "", err
@@ -169,6 +180,14 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 		return nil, errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 	}
 	return s, nil
+}
+
+// whence says in a line for people where a server of ours runs.
+func whence(c *container) string {
+	if c == nil {
+		return "started here"
+	}
+	return c.describe()
 }
 
 // Describe is one line for each server: address, version, whose it is.
@@ -204,6 +223,8 @@ func (s *Servers) KafkaBrokers() []string {
 		return s.kafka.Addrs()
 	case s.jars != nil:
 		return s.jars.Addrs()
+	case s.docker != nil:
+		return s.docker.Addrs()
 	case s.cluster != nil:
 		return s.cluster.Addrs()
 	default:
@@ -228,6 +249,9 @@ func (s *Servers) Stop(ctx context.Context) error {
 	}
 	if s.jars != nil {
 		faults = append(faults, s.jars.Stop(ctx))
+	}
+	if s.docker != nil {
+		faults = append(faults, s.docker.Stop(ctx))
 	}
 	if s.cluster != nil {
 		faults = append(faults, s.cluster.Stop(ctx))

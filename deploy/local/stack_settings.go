@@ -214,11 +214,21 @@ func (s *Stack) RedisCluster() *RedisCluster { return s.servers.redisCluster }
 // Postgres is the Postgres started here, nil when one was given.
 func (s *Stack) Postgres() *Postgres { return s.servers.postgres }
 
-// Kafka is the broker inside this process, nil when one was given or runs from jars.
+// Kafka is the broker inside this process, nil when it is another.
 func (s *Stack) Kafka() *Kafka { return s.servers.kafka }
 
-// KafkaJars is the one broker from jars, nil when it is another.
-func (s *Stack) KafkaJars() *KafkaJars { return s.servers.jars }
+// KafkaNode is the one Apache Kafka node started here, from jars or as a
+// container; nil when the broker is another.
+func (s *Stack) KafkaNode() KafkaNode {
+	switch {
+	case s.servers.jars != nil:
+		return s.servers.jars
+	case s.servers.docker != nil:
+		return s.servers.docker
+	default:
+		return nil
+	}
+}
 
 // KafkaCluster is the cluster started here, nil when KafkaNodes asked for none.
 func (s *Stack) KafkaCluster() *KafkaCluster { return s.servers.cluster }

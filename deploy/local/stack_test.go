@@ -100,7 +100,7 @@ func tellsNoMoreThanNeeded(t *testing.T, stack *local.Stack) {
 		local.Consumer:  {"HANJUL_KEY_PASS", "HANJUL_OPERATOR_TOKENS"},
 	} {
 		env := seen(name)
-		if !strings.Contains(env, "HANJUL_REDIS_ADDRS=127.0.0.1:") {
+		if !strings.Contains(env, "HANJUL_REDIS_ADDRS="+stack.Redis().Addr()+"\n") {
 			t.Errorf("%s does not know Redis: %s", name, env)
 		}
 		for _, setting := range hidden {
@@ -196,7 +196,11 @@ func TestStackSurvivesItsLaunchersDeath(t *testing.T) {
 	if err := stack.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(data, "postgres", "data", "PG_VERSION")); err != nil {
+	kept := filepath.Join("data", "PG_VERSION")
+	if stack.Postgres().Dir() == "" {
+		kept = "volume" // the name of a container's
+	}
+	if _, err := os.Stat(filepath.Join(data, "postgres", kept)); err != nil {
 		t.Fatalf("the database is not in the data folder: %v", err)
 	}
 	stack = startStack(t, options)

@@ -30,6 +30,7 @@ var (
 	forTests    = []string{
 		"testing", "hanjul/deploy/local", "hanjul/e2e", "github.com/twmb/franz-go", "github.com/google/go-cmp",
 		"github.com/santhosh-tekuri/jsonschema", "go.uber.org/goleak", "pgregory.net/rapid", "net/http/httptest",
+		"github.com/testcontainers", "github.com/moby", "github.com/docker",
 	}
 )
 

@@ -13,7 +13,7 @@ import (
 // would only ever meet the broker inside the process.
 func TestEveryKafkaTestRunsOnKafkaItself(t *testing.T) {
 	t.Parallel()
-	takersRun(t, "test-kafka", regexp.MustCompile(`\b(localtest\.Kafka\(|localtest\.KafkaJars\(|local\.StartStack\()`))
+	takersRun(t, "test-kafka", regexp.MustCompile(`\b(localtest\.Kafka\(|localtest\.KafkaNode\(|local\.StartStack\()`))
 }
 
 // TestEveryRedisTestRunsOnACluster wants the same of `make test-redis-cluster` and the suite's Redis: else it would only ever meet one node that owns

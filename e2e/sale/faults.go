@@ -50,7 +50,7 @@ type havoc struct {
 // Faults makes the kinds strike this stack, whose servers must be its own and persistent. The seed says which process of several is hit.
 // On a Redis Cluster it is the primary of the product's line that is killed, with an odd seed so that its replica lacks the last second.
 func Faults(stack *local.Stack, p product.ID, seed uint64, kinds ...string) ([]Fault, error) {
-	if stack.Redis() == nil && stack.RedisCluster() == nil || stack.Postgres() == nil || stack.Kafka() == nil && stack.KafkaJars() == nil {
+	if stack.Redis() == nil && stack.RedisCluster() == nil || stack.Postgres() == nil || stack.Kafka() == nil && stack.KafkaNode() == nil {
 		return nil, fmt.Errorf("faults: the servers are not this stack's own")
 	}
 	if len(stack.Processes(local.Consumer)) < 2 {
@@ -132,7 +132,7 @@ const joinWithin = 20 * time.Second
 // joined waits, on the broker inside our own process, until each consumer has its part in the group. That broker keeps a member for ever whose
 // connection ends while it waits in a join, and its partitions with it; Apache Kafka lets its session run out.
 func (h *havoc) joined(ctx context.Context) {
-	if h.stack.KafkaJars() != nil {
+	if h.stack.KafkaNode() != nil {
 		return
 	}
 	for limit := time.Now().Add(joinWithin); time.Now().Before(limit); {
@@ -195,10 +195,10 @@ func (h *havoc) pauseConsumer(ctx context.Context, pause time.Duration) (err err
 }
 
 func (h *havoc) restartBroker(ctx context.Context, pause time.Duration) error {
-	if jars := h.stack.KafkaJars(); jars != nil {
-		jars.Kill()
+	if node := h.stack.KafkaNode(); node != nil {
+		node.Kill()
 		sleep(ctx, pause)
-		return jars.Restart(ctx)
+		return node.Restart(ctx)
 	}
 	if err := h.stack.Kafka().Stop(ctx); err != nil {
 		return err
@@ -224,9 +224,9 @@ func Gauge(ctx context.Context, addr, name string) float64 {
 
 // Quick is the cadence of a sale that takes seconds: the settings of the processes, and those of the product. A group's session of a
 // second lets partitions move within a sale; Apache Kafka itself accepts no less than six.
-func Quick(jars bool) (map[string]string, Settings) {
+func Quick(apache bool) (map[string]string, Settings) {
 	session := "1s"
-	if jars {
+	if apache {
 		session = "6s"
 	}
 	env := map[string]string{

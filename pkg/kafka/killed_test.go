@@ -21,7 +21,7 @@ func TestKafkaBrokerKilledUnderLoad(t *testing.T) {
 		kills                = 2
 	)
 
-	broker := localtest.KafkaJars(t)
+	broker := localtest.KafkaNode(t)
 	cfg := Config{Brokers: broker.Addrs(), ClientID: "test"}
 
 	if err := CreateTopics(patient(t), cfg, []TopicSpec{{Name: topic, Partitions: 6}}); err != nil {

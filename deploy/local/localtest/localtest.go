@@ -119,7 +119,7 @@ func RedisCluster(t testing.TB) *local.RedisCluster {
 // paused and restarted. It keeps what it was told over a restart.
 func PrivateRedis(t testing.TB) *local.Redis {
 	t.Helper()
-	return RedisWith(t, local.RedisOptions{Dir: t.TempDir(), Persist: true, Standalone: local.GivenByEnvironment().RedisMode() == "standalone"})
+	return RedisWith(t, local.RedisOptions{Persist: true, Standalone: local.GivenByEnvironment().RedisMode() == "standalone"})
 }
 
 // RedisWith is PrivateRedis with options of the test's own.
@@ -198,7 +198,7 @@ func KafkaCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 func Jars(t testing.TB) string {
 	t.Helper()
 	if !local.GivenByEnvironment().Jars {
-		Skip(t, "needs Apache Kafka of its own, which is run where HANJUL_KAFKA=jars")
+		Skip(t, "needs Apache Kafka from jars, which is run where HANJUL_KAFKA=jars")
 	}
 	data, err := local.DataHome()
 	if err != nil {
@@ -209,11 +209,19 @@ func Jars(t testing.TB) string {
 	return jars
 }
 
-// KafkaJars gives an Apache Kafka node of the test's own, which may be killed and
-// restarted. The test is skipped where Jars skips it.
-func KafkaJars(t testing.TB) *local.KafkaJars {
+// KafkaNode gives an Apache Kafka node of the test's own, which may be killed and
+// restarted: a container where HANJUL_KAFKA=docker, else from jars. The test is
+// skipped where Jars skips it.
+func KafkaNode(t testing.TB) local.KafkaNode {
 	t.Helper()
-	server, err := local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: Jars(t), Log: t.Output()})
+	var server local.KafkaNode
+	var err error
+	if local.GivenByEnvironment().Docker {
+		server, err = local.StartKafkaContainer(t.Context(), local.KafkaContainerOptions{Log: t.Output()})
+		Need(t, err)
+	} else {
+		server, err = local.StartKafkaJars(t.Context(), local.KafkaJarsOptions{Jars: Jars(t), Log: t.Output()})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,6 +265,18 @@ func Need(t testing.TB, err error) {
 		t.Fatalf("a server that must be here: %v", err)
 	}
 	Skip(t, err.Error())
+}
+
+// NeedEngine is Need for what only a Docker engine with its images gives: it
+// skips also where HANJUL_REQUIRE_SERVICES=1, which is about servers of any kind.
+func NeedEngine(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, local.ErrMissing) {
+		Skip(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Skip skips the test aloud: the reason also goes to the file that

@@ -47,7 +47,7 @@ type options struct {
 	rounds, faults, orders, buyers int
 	seed                           uint64
 	data                           string
-	jars                           bool
+	apache                         bool
 }
 
 // manyOrders is where a sale is about the pipeline and no longer about the crowd.
@@ -66,7 +66,7 @@ func parse(getenv func(string) string) (options, error) {
 		}
 		return n
 	}
-	o := options{data: getenv("DATA"), jars: getenv("HANJUL_KAFKA") == "jars"}
+	o := options{data: getenv("DATA"), apache: getenv("HANJUL_KAFKA") == "jars" || getenv("HANJUL_KAFKA") == "docker"}
 	o.rounds = number("ROUNDS", 20, 1, 1_000_000)
 	o.faults = number("FAULTS", 4, 0, len(sale.Kinds()))
 	o.orders = number("ORDERS", 100, 1, 100_000)
@@ -118,7 +118,7 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) (ok boo
 		}
 		err = os.RemoveAll(dir)
 	}()
-	env, settings := sale.Quick(o.jars)
+	env, settings := sale.Quick(o.apache)
 	stack, err := local.StartStack(ctx, local.StackOptions{
 		DataDir: dir, Persist: true, Private: true, BinDir: filepath.Dir(self), PerService: 2, Env: env, Log: out,
 	})

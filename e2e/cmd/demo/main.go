@@ -3,7 +3,7 @@
 //
 // It is set by the environment: BUYERS (1000), STOCK (a tenth of them), SEED (drawn), RATE (50 a second), CHAOS=1 (kills one of each
 // binary and empties Redis once; with HANJUL_REDIS=cluster it kills the primary that serves the line, a second ahead of its replica, instead),
-// DATA (.data/demo, or .data/demo-jars where HANJUL_KAFKA=jars; state and logs stay there).
+// DATA (.data/demo, or with an ending such as .data/demo-jars where HANJUL_KAFKA or HANJUL_SERVERS asks for other servers; state and logs stay there).
 //
 // With API and DESK (base URLs, comma lists), TOKENS (the operators' file) and order-consumer's own settings it starts nothing and sells
 // on a hanjul that runs already, such as one in containers; ADMINS (host:port, a comma list) adds what only its processes see. Its
@@ -51,7 +51,7 @@ type options struct {
 	buyers, stock int
 	seed          uint64
 	rate          float64
-	chaos, jars   bool
+	chaos         bool
 	data          string
 	given         given
 }
@@ -69,16 +69,13 @@ func parse(getenv func(string) string) (options, error) {
 		}
 		return n
 	}
-	o := options{chaos: getenv("CHAOS") == "1", data: getenv("DATA"), jars: getenv("HANJUL_KAFKA") == "jars"}
+	o := options{chaos: getenv("CHAOS") == "1", data: getenv("DATA")}
 	o.buyers = number("BUYERS", 1000, 1, 100_000)
 	o.stock = number("STOCK", max(1, o.buyers/10), 0, 1_000_000)
 	o.rate = float64(number("RATE", 50, 1, 10_000))
 	o.seed = uint64(number("SEED", 1+rand.IntN(1<<30), 1, 1<<31-1))
 	if o.data == "" {
-		o.data = filepath.Join(".data", "demo")
-		if o.jars {
-			o.data += "-jars" // one broker's offsets mean nothing to the other
-		}
+		o.data = filepath.Join(".data", "demo") + local.StateSuffix(getenv)
 	}
 	if o.chaos && getenv("HANJUL_REDIS_ADDRS") != "" {
 		faults = append(faults, errors.New("CHAOS=1 takes everything from Redis, and HANJUL_REDIS_ADDRS names one that is not the demo's own"))

@@ -17,7 +17,7 @@ import (
 
 const usage = `usage: hanjul-local COMMAND
 
-  setup                 find or install what is missing (INSTALL=0 only says what)
+  setup                 find, fetch as images or install what is missing (INSTALL=0 installs nothing, and says what)
   setup --for-tests     the same, and PgBouncer, which only the suite needs
   with-servers -- CMD   start Redis, Postgres and Kafka, run CMD with their addresses, stop them
   run                   keep the whole stack running with a product open; state survives a restart
@@ -27,7 +27,10 @@ const usage = `usage: hanjul-local COMMAND
   shop --api URL ...    open the demo product of a hanjul that runs, and print the lines that buy one
 
 Each server is the one named by HANJUL_REDIS_ADDRS, HANJUL_POSTGRES_URL or HANJUL_KAFKA_BROKERS,
-else one started here; HANJUL_KAFKA=jars takes Apache Kafka instead of the embedded broker.
+else one started here: Redis and Postgres from this machine's programs, else as containers on the
+Docker engine that answers. HANJUL_SERVERS=docker passes the programs over, HANJUL_SERVERS=programs
+the engine. HANJUL_KAFKA=jars or docker takes Apache Kafka instead of the embedded broker.
+HANJUL_REDIS_IMAGE, HANJUL_POSTGRES_IMAGE and HANJUL_KAFKA_IMAGE name other images.
 Redis is one node in cluster mode; HANJUL_REDIS=cluster takes three primaries with a replica each,
 HANJUL_REDIS=standalone one without cluster mode, and HANJUL_REDIS_SERVER=PATH another
 redis-server or valkey-server than the first one found.

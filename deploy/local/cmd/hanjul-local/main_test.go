@@ -107,6 +107,52 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// TestTheNextStartEndsWhatAKilledOneLeft kills the command where nothing stands
+// by to end its containers: the next one finds and removes them.
+func TestTheNextStartEndsWhatAKilledOneLeft(t *testing.T) {
+	for name, value := range map[string]string{"HANJUL_SERVERS": "docker", "HANJUL_REDIS_ADDRS": "", "HANJUL_POSTGRES_URL": ""} {
+		t.Setenv(name, value)
+	}
+	localtest.NeedEngine(t, local.Check(t.Context()))
+	tools := t.TempDir() // has no docker and no curl for the guard
+	for _, tool := range []string{"sh", "sed", "sleep"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(tools, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := command(t, "with-servers", "--", "sh", "-c", `echo "$HANJUL_REDIS_ADDRS"; echo up; sleep 1000`)
+	cmd.Env = append(cmd.Env, "PATH="+tools, "TESTCONTAINERS_RYUK_DISABLED=true")
+	printed, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addr, line string
+	for scanner := bufio.NewScanner(printed); line != "up" && scanner.Scan(); {
+		addr, line = line, scanner.Text()
+	}
+	if line != "up" {
+		t.Fatalf("it never came up; last line: %q", line)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed, as asked
+	if refused(t, addr) {
+		t.Fatal("the container is gone already, so this proves nothing")
+	}
+	if out, err := command(t, "with-servers", "--", "true").CombinedOutput(); err != nil {
+		t.Fatalf("the next start: %v: %s", err, out)
+	}
+	eventually(t, addr+" is closed", func() bool { return refused(t, addr) })
+}
+
 func refused(t *testing.T, addr string) bool {
 	t.Helper()
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(context.Background(), "tcp", addr)

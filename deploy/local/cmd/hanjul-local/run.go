@@ -15,6 +15,7 @@ import (
 func ours(name string) bool {
 	switch name {
 	case "HANJUL_REDIS_ADDRS", "HANJUL_REDIS", "HANJUL_REDIS_SERVER", "HANJUL_POSTGRES_URL", "HANJUL_KAFKA_BROKERS", "HANJUL_KAFKA",
+		"HANJUL_SERVERS", "HANJUL_REDIS_IMAGE", "HANJUL_POSTGRES_IMAGE", "HANJUL_KAFKA_IMAGE",
 		"HANJUL_SKIP_LOG", "HANJUL_REQUIRE_SERVICES", "HANJUL_CI_RUN":
 		return true
 	default:
@@ -48,7 +49,7 @@ func run(ctx context.Context) (err error) {
 		return fmt.Errorf("find the binaries: %w", err)
 	}
 	stack, err := local.StartStack(ctx, local.StackOptions{
-		DataDir: filepath.Join(data, "run"), Persist: true, FixedPorts: true, BinDir: filepath.Dir(self),
+		DataDir: filepath.Join(data, "run"+local.StateSuffix(os.Getenv)), Persist: true, FixedPorts: true, BinDir: filepath.Dir(self),
 		Env: settings(), Log: os.Stdout,
 	})
 	if err != nil {

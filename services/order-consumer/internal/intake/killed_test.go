@@ -13,7 +13,7 @@ func TestKafkaIntakeOutlivesItsBroker(t *testing.T) {
 
 	const kills = 2
 
-	broker := localtest.KafkaJars(t)
+	broker := localtest.KafkaNode(t)
 	b := fresh(t, broker.Addrs())
 
 	var handled journal
