@@ -74,8 +74,8 @@ func ClientOptions(c Config) *redis.UniversalOptions {
 		Username: c.Username, Password: c.Password.Reveal(),
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword.Reveal(),
 		IsClusterMode: c.Mode == "" || c.Mode == Cluster,
-		// No server of ours tells of its maintenance, and a user with the least rights may not ask for it.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		// A user with the least rights may do neither: ask to be told of maintenance, and name the library, which 7.0 does not know.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, DisableIdentity: true,
 
 		ContextTimeoutEnabled: true, // a request's deadline bounds the wait for the socket too
 		ReadTimeout:           timeout, WriteTimeout: timeout, DialTimeout: 2 * time.Second,
