@@ -86,7 +86,7 @@ test-redis-cluster: build warn-race ## every test that talks to Redis, and a dem
 
 .PHONY: test-docker
 test-docker: ## images, docker-compose.yml and a sale in containers, on an engine of our own (root on Debian)
-	@deploy/docker/test
+	@GO_TEST='$(GO_TEST)' deploy/docker/test
 
 .PHONY: chaos
 chaos: build ## hold sales under seeded faults and audit each (ROUNDS SEED FAULTS ORDERS BUYERS REDIS=cluster)
