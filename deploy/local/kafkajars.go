@@ -39,6 +39,9 @@ type KafkaJarsOptions struct {
 	Port int
 	// Partitions is the number for topics created without one; 0 means DefaultPartitions.
 	Partitions int
+	// Secure makes clients use TLS and log in, and lets them do only what ACLs
+	// allow; nil means plain connections of anybody. Not for one of a cluster.
+	Secure *KafkaSecurity
 	// Log gets what the broker prints; nil drops it.
 	Log io.Writer
 }
@@ -164,7 +167,7 @@ func (k *KafkaJars) await(ctx context.Context, proc *child) error {
 	if k.member.voters != nil {
 		return awaitListed(ctx, proc, hostPort(k.port), k.member.id)
 	}
-	return awaitKafka(ctx, proc, hostPort(k.port), 1)
+	return awaitKafka(ctx, proc, hostPort(k.port), 1, k.options.Secure.client()...)
 }
 
 func (k *KafkaJars) properties() string { return filepath.Join(k.dir, "server.properties") }
@@ -186,7 +189,10 @@ func (k *KafkaJars) configure() error {
 	if err != nil {
 		return fmt.Errorf("configure kafka: %w", err)
 	}
-	client, controller := hostPort(k.port), hostPort(k.controller)
+	client, controller, clients := hostPort(k.port), hostPort(k.controller), "PLAINTEXT"
+	if k.options.Secure != nil {
+		clients = "SASL_SSL"
+	}
 	ports := k.member.voters
 	if ports == nil {
 		ports = []int{k.controller}
@@ -199,17 +205,24 @@ func (k *KafkaJars) configure() error {
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", k.member.id),
 		"controller.quorum.voters=" + strings.Join(voters, ","),
-		"listeners=PLAINTEXT://" + client + ",CONTROLLER://" + controller,
-		"advertised.listeners=PLAINTEXT://" + client,
+		"listeners=" + clients + "://" + client + ",CONTROLLER://" + controller,
+		"advertised.listeners=" + clients + "://" + client,
 		"controller.listener.names=CONTROLLER",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name=PLAINTEXT",
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=" + clients,
 		"log.dirs=" + filepath.Join(k.dir, "data"),
 	}
 	lines = append(lines, behaviour(len(voters), k.options.Partitions)...)
 	if len(voters) > 1 {
 		// A killed leader's partitions are led by another within seconds instead of nine.
 		lines = append(lines, "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+	}
+	if secure := k.options.Secure; secure != nil {
+		more, err := secure.properties(k.dir)
+		if err != nil {
+			return fmt.Errorf("configure kafka: %w", err)
+		}
+		lines = append(lines, more...)
 	}
 	if k.options.Persist {
 		lines = append(lines, "log.flush.interval.messages=1")
@@ -291,16 +304,16 @@ func awaitListed(ctx context.Context, proc *child, addr string, id int) error {
 
 // awaitKafka waits until so many brokers are listed and a record can be written
 // to all of them and read back.
-func awaitKafka(ctx context.Context, proc *child, addr string, count int) error {
-	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) { return askKafka(ctx, addr, count) })
+func awaitKafka(ctx context.Context, proc *child, addr string, count int, more ...kgo.Opt) error {
+	return poll(ctx, proc, "kafka", func(ctx context.Context) (bool, error) { return askKafka(ctx, addr, count, more...) })
 }
 
 // askKafka tries once what awaitKafka waits for.
-func askKafka(ctx context.Context, addr string, count int) (bool, error) {
+func askKafka(ctx context.Context, addr string, count int, more ...kgo.Opt) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(readyTopic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DialTimeout(time.Second))
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(addr), kgo.ConsumeTopics(readyTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DialTimeout(5*time.Second))...)
 	if err != nil {
 		return true, err
 	}

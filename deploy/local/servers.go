@@ -38,6 +38,9 @@ type ServersOptions struct {
 	// the environment names; 0 means one broker of the usual kind. Its state
 	// does not survive a restart of all of it.
 	KafkaNodes int
+	// Kafka are brokers that run already, host:port; they are neither looked at nor
+	// stopped, and may want a login.
+	Kafka []string
 	// RedisCluster asks for a cluster of six processes, whatever Redis the
 	// environment names. Its state does not survive a restart of all of it.
 	RedisCluster bool
@@ -130,6 +133,10 @@ func StartServers(ctx context.Context, options ServersOptions) (*Servers, error)
 			return fmt.Sprintf("postgres  %s (postgres %s, %s)", s.postgres.URL("postgres"), s.postgres.Version(), whence(s.postgres.container)), nil
 		},
 		func() (line string, err error) {
+			if len(options.Kafka) > 0 {
+				s.given.Kafka = options.Kafka
+				return fmt.Sprintf("kafka     %s (runs already)", strings.Join(options.Kafka, ",")), nil
+			}
 			if len(s.given.Kafka) > 0 {
 				return describeKafka(ctx, s.given.Kafka)
 			}

@@ -45,6 +45,9 @@ type StackOptions struct {
 	// KafkaNodes asks for a Kafka cluster of so many nodes from jars, with every
 	// topic on all of them; 0 means one broker. Its topics are gone at the end.
 	KafkaNodes int
+	// Kafka are brokers that run already; the settings by which they are reached
+	// belong into Env.
+	Kafka []string
 	// RedisCluster asks for a Redis Cluster of six processes for this stack alone.
 	// It is empty at each start, and the lines are restored from the ledger.
 	RedisCluster bool
@@ -122,7 +125,7 @@ func (s *Stack) start(ctx context.Context) (err error) {
 	}
 	s.servers, err = StartServers(ctx, ServersOptions{
 		Dir: dir, Persist: s.options.Persist, FixedPorts: s.options.FixedPorts,
-		Private: s.options.Private, KafkaNodes: s.options.KafkaNodes, RedisCluster: s.options.RedisCluster, Log: s.serverLog,
+		Private: s.options.Private, KafkaNodes: s.options.KafkaNodes, Kafka: s.options.Kafka, RedisCluster: s.options.RedisCluster, Log: s.serverLog,
 	})
 	if err != nil {
 		return err

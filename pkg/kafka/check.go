@@ -33,7 +33,7 @@ func CheckTopics(ctx context.Context, cfg Config, specs []TopicSpec) (warnings [
 		for _, spec := range specs {
 			topic, err := c.describe(ctx, spec.Name)
 			if err != nil {
-				if Transient(err) {
+				if Transient(err) || errors.Is(err, ErrLogin) {
 					return err
 				}
 
@@ -68,7 +68,7 @@ func checkLayout(spec TopicSpec, topic kafkago.Topic) error {
 
 	for _, p := range topic.Partitions {
 		if len(p.Replicas) < spec.Replication {
-			faults = append(faults, fmt.Errorf("topic %s: partition %d has %d replicas, at least %d are configured",
+			faults = append(faults, fmt.Errorf("topic %s: partition %d has %d replicas, at least %d are configured: add some (kafka-reassign-partitions.sh), or lower KAFKA_REPLICATION",
 				spec.Name, p.ID, len(p.Replicas), spec.Replication))
 
 			break // They were made together; one line is enough.
@@ -97,7 +97,7 @@ func (c *Client) checkSettings(ctx context.Context, spec TopicSpec, topic kafkag
 		case !told:
 			warnings = append(warnings, Warning{Topic: spec.Name, Message: name + " is not told and not checked"})
 		case !ok(value):
-			faults = append(faults, fmt.Errorf("topic %s: %s is %s, must be %s", spec.Name, name, value, want))
+			faults = append(faults, fmt.Errorf("topic %s: %s is %s, must be %s: change it with kafka-configs.sh --alter --topic %s --add-config", spec.Name, name, value, want, spec.Name))
 		}
 	}
 
@@ -164,7 +164,7 @@ func (c *Client) settings(ctx context.Context, topic string) (map[string]string,
 
 	for _, resource := range answer.Resources {
 		if resource.Error != nil {
-			return nil, resource.Error
+			return nil, WithRight(resource.Error, "DescribeConfigs", onTopic, topic)
 		}
 
 		for _, entry := range resource.ConfigEntries {

@@ -27,6 +27,11 @@ const (
 // partition has no leader, and it does not tell doubt from certainty. Whatever
 // is not listed is doubtful.
 func judge(err error) verdict {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == opDial {
+		return clean // Also where a broker said why it does not let us in: somebody may change that.
+	}
+
 	var code kafkago.Error
 	if errors.As(err, &code) {
 		return judgeCode(code)
@@ -42,11 +47,6 @@ func judge(err error) verdict {
 		return clean
 	}
 
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == opDial {
-		return clean // Also when the broker did not let us in: somebody may change that.
-	}
-
 	return doubtful
 }
 
@@ -59,8 +59,6 @@ func judgeCode(code kafkago.Error) verdict {
 		return refusedOne
 
 	case kafkago.InvalidTopic,
-		kafkago.TopicAuthorizationFailed,
-		kafkago.ClusterAuthorizationFailed,
 		kafkago.InvalidRequiredAcks,
 		kafkago.InvalidTimestamp,
 		kafkago.InvalidRequest,
@@ -81,6 +79,9 @@ func judgeCode(code kafkago.Error) verdict {
 		kafkago.FencedLeaderEpoch,
 		kafkago.UnknownLeaderEpoch,
 		kafkago.ThrottlingQuotaExceeded,
+		// A right that was taken away may be given again; nobody's order is refused for it meanwhile.
+		kafkago.TopicAuthorizationFailed,
+		kafkago.ClusterAuthorizationFailed,
 		kafkago.SASLAuthenticationFailed:
 		return clean
 

@@ -95,7 +95,7 @@ func (c *Client) describe(ctx context.Context, topic string) (kafkago.Topic, err
 		}
 
 		if t.Error != nil {
-			return kafkago.Topic{}, fmt.Errorf("metadata of topic %s: %w", topic, t.Error)
+			return kafkago.Topic{}, fmt.Errorf("metadata of topic %s: %w", topic, WithRight(t.Error, "Describe", onTopic, topic))
 		}
 
 		return t, nil

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -29,6 +30,9 @@ var (
 	// connecting. The text names the settings to look at. Waiting helps only
 	// where somebody is about to change one of the two sides.
 	ErrLogin = errors.New("kafka: not let in")
+	// ErrRights means that brokers let us in and do not let us do this. The text
+	// names the right and its object. It may be given while we run.
+	ErrRights = errors.New("kafka: a right is missing")
 	// ErrBehind means that a record was not sent, because an earlier one of the
 	// same key and call was not acknowledged.
 	ErrBehind = errors.New("kafka: an earlier record of the same key was not acknowledged")
@@ -39,6 +43,27 @@ var (
 	// ErrNoProgress means that a broker repeatedly answered without records
 	// although the log goes on.
 	ErrNoProgress = errors.New("kafka: no progress")
+)
+
+// WithRight names the right that is missing, such as "Write on topic orders",
+// where err says that one is; else it returns err as it is.
+func WithRight(err error, right, object, name string) error {
+	if errors.Is(err, ErrRights) || !isCode(err,
+		kafkago.TopicAuthorizationFailed,
+		kafkago.GroupAuthorizationFailed,
+		kafkago.ClusterAuthorizationFailed,
+		kafkago.TransactionalIDAuthorizationFailed,
+	) {
+		return err
+	}
+
+	return fmt.Errorf("%w: %s on %s %s: %w", ErrRights, right, object, name, err)
+}
+
+// What rights are about.
+const (
+	onTopic = "topic"
+	onGroup = "group"
 )
 
 // isCode reports whether err carries one of the broker's error codes.

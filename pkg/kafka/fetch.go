@@ -60,6 +60,8 @@ func (c *Client) Fetch(ctx context.Context, req FetchRequest) (Fetched, error) {
 	}
 
 	if err != nil {
+		err = c.lacking(ctx, err, "Read", req.Topic)
+
 		return Fetched{}, fmt.Errorf("fetch %s/%d from %d: %w", req.Topic, req.Partition, req.Offset, err)
 	}
 
@@ -73,6 +75,26 @@ func (c *Client) Fetch(ctx context.Context, req FetchRequest) (Fetched, error) {
 	}
 
 	return fetched, nil
+}
+
+// lacking names the right that is missing, where one is. Brokers hide a topic
+// from those who have none on it, and the library then knows only that it knows
+// nothing of the topic.
+func (c *Client) lacking(ctx context.Context, err error, right, topic string) error {
+	var (
+		topicError     *protocol.TopicError
+		partitionError *protocol.TopicPartitionError
+	)
+	if !errors.As(err, &topicError) && !errors.As(err, &partitionError) {
+		return WithRight(err, right, onTopic, topic)
+	}
+
+	// That is what was last heard of it, and costs no request.
+	if _, found := c.describe(ctx, topic); errors.Is(found, ErrRights) {
+		return fmt.Errorf("%w: %s on %s %s: %w", ErrRights, right, onTopic, topic, err)
+	}
+
+	return err
 }
 
 // read takes the records out of all batches of an answer. The library's own
@@ -228,6 +250,7 @@ func Transient(err error) bool {
 		errors.Is(err, ErrLayout),
 		errors.Is(err, ErrVersions),
 		errors.Is(err, ErrLogin),
+		errors.Is(err, ErrRights),
 		errors.Is(err, ErrOffsetOutOfRange),
 		errors.Is(err, ErrNoProgress),
 		errors.Is(err, context.Canceled):
@@ -237,6 +260,7 @@ func Transient(err error) bool {
 			kafkago.TopicAuthorizationFailed,
 			kafkago.GroupAuthorizationFailed,
 			kafkago.ClusterAuthorizationFailed,
+			kafkago.TransactionalIDAuthorizationFailed,
 			kafkago.InvalidTopic,
 			kafkago.InvalidGroupId,
 			kafkago.InvalidPartitionNumber,

@@ -13,14 +13,14 @@ import (
 func (c *Client) Assigned(ctx context.Context, group, topic string) (count int, stable bool, err error) {
 	answer, err := c.kafka.DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
 	if err != nil {
-		return 0, false, fmt.Errorf("describe group %s: %w", group, err)
+		return 0, false, fmt.Errorf("describe group %s: %w", group, WithRight(err, "Describe", onGroup, group))
 	}
 
 	partitions := make(map[int]bool)
 
 	for _, g := range answer.Groups {
 		if g.Error != nil {
-			return 0, false, fmt.Errorf("describe group %s: %w", group, g.Error)
+			return 0, false, fmt.Errorf("describe group %s: %w", group, WithRight(g.Error, "Describe", onGroup, group))
 		}
 
 		stable = g.GroupState == "Stable"

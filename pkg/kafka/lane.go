@@ -300,6 +300,8 @@ func (l *lane) attempt(ctx context.Context, batch []*item) (int64, error) {
 	p.metrics.observe(l.topic, len(batch), time.Since(begin), err)
 
 	if err != nil {
+		err = p.client.lacking(ctx, err, "Write", l.topic)
+
 		return 0, fmt.Errorf("produce to %s/%d: %w", l.topic, l.partition, err)
 	}
 

@@ -56,7 +56,7 @@ func (c *Client) offsetsOf(ctx context.Context, topic string, partitions ...int)
 		Topics: map[string][]kafkago.OffsetRequest{topic: requests},
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("offsets of %s: %w", topic, err)
+		return nil, nil, fmt.Errorf("offsets of %s: %w", topic, WithRight(err, "Describe", onTopic, topic))
 	}
 
 	first, end = make(map[int]int64, len(partitions)), make(map[int]int64, len(partitions))
@@ -64,7 +64,7 @@ func (c *Client) offsetsOf(ctx context.Context, topic string, partitions ...int)
 	for _, p := range answer.Topics[topic] {
 		// A request that failed leaves zeros or -1 beside its error.
 		if p.Error != nil {
-			return nil, nil, fmt.Errorf("offsets of %s/%d: %w", topic, p.Partition, p.Error)
+			return nil, nil, fmt.Errorf("offsets of %s/%d: %w", topic, p.Partition, WithRight(p.Error, "Describe", onTopic, topic))
 		}
 
 		first[p.Partition], end[p.Partition] = p.FirstOffset, p.LastOffset
@@ -113,14 +113,14 @@ func (c *Client) committed(ctx context.Context, group, topic string) (map[int]in
 	}
 
 	if err != nil {
-		return nil, fmt.Errorf("committed offsets of group %s: %w", group, err)
+		return nil, fmt.Errorf("committed offsets of group %s: %w", group, WithRight(err, "Describe", onGroup, group))
 	}
 
 	committed := make(map[int]int64, count)
 
 	for _, p := range answer.Topics[topic] {
 		if p.Error != nil {
-			return nil, fmt.Errorf("committed offset of group %s for %s/%d: %w", group, topic, p.Partition, p.Error)
+			return nil, fmt.Errorf("committed offset of group %s for %s/%d: %w", group, topic, p.Partition, WithRight(p.Error, "Describe", onTopic, topic))
 		}
 
 		if p.CommittedOffset >= 0 {

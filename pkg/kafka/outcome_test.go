@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 		{kafkago.KafkaStorageError, doubtful},
 		{kafkago.Unknown, doubtful},
 		{kafkago.MessageSizeTooLarge, refusedOne},
-		{kafkago.TopicAuthorizationFailed, refused},
+		{kafkago.TopicAuthorizationFailed, clean},
 		{io.EOF, doubtful},
 		{io.ErrUnexpectedEOF, doubtful},
 		{context.DeadlineExceeded, doubtful},
@@ -71,7 +71,8 @@ func TestProducerOutcome(t *testing.T) {
 	}{
 		"MessageTooLarge":      {kerr.MessageTooLarge, -1, true, Refused, 0},
 		"InvalidTopic":         {kerr.InvalidTopicException, -1, true, Refused, 0},
-		"NotAuthorized":        {kerr.TopicAuthorizationFailed, -1, true, Refused, 0},
+		"RightGivenAgain":      {kerr.TopicAuthorizationFailed, 3, true, Accepted, 1},
+		"RightMissing":         {kerr.TopicAuthorizationFailed, -1, false, Unknown, 0},
 		"InvalidRecord":        {kerr.InvalidRecord, -1, true, Refused, 0},
 		"NotLeader":            {kerr.NotLeaderForPartition, 3, true, Accepted, 1},
 		"NoLeader":             {kerr.LeaderNotAvailable, 3, true, Accepted, 1},
@@ -121,10 +122,10 @@ func TestProducerNeverRefusesAfterDoubt(t *testing.T) {
 
 	c, _ := cluster(t, 1)
 	fault(c, 1, kerr.RequestTimedOut)
-	fault(c, -1, kerr.TopicAuthorizationFailed)
+	fault(c, -1, kerr.InvalidTopicException)
 
 	r := producer(t, produceConfig(c, 1)).send(t, record("k", "v"))
-	if r.Outcome != Unknown || !errors.Is(r.Err, kafkago.TopicAuthorizationFailed) {
+	if r.Outcome != Unknown || !errors.Is(r.Err, kafkago.InvalidTopic) {
 		t.Errorf("outcome is %v: %v", r.Outcome, r.Err)
 	}
 }

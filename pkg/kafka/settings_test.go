@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"hanjul/deploy/local"
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/config"
@@ -230,6 +233,49 @@ func TestLogin(t *testing.T) {
 			t.Errorf("something may have been sent: %v", err)
 		}
 	})
+
+	// As Apache Kafka says it; the broker above only hangs up.
+	for name, row := range map[string]struct {
+		key    kmsg.Key
+		answer kmsg.Response
+		says   []string
+	}{
+		"KafkaRefusesThePassword": {
+			kmsg.SASLAuthenticate,
+			&kmsg.SASLAuthenticateResponse{ErrorCode: kerr.SaslAuthenticationFailed.Code, ErrorMessage: kmsg.StringPtr("invalid credentials")},
+			[]string{"invalid credentials", "check KAFKA_USER, KAFKA_PASSWORD and KAFKA_SASL"},
+		},
+		"KafkaKnowsAnotherMechanism": {
+			kmsg.SASLHandshake,
+			&kmsg.SASLHandshakeResponse{ErrorCode: kerr.UnsupportedSaslMechanism.Code, SupportedMechanisms: []string{"GSSAPI", "PLAIN"}},
+			[]string{"does not know SCRAM-SHA-512, but GSSAPI, PLAIN", "check KAFKA_SASL"},
+		},
+		"KafkaTakesNoLogin": {
+			kmsg.SASLHandshake,
+			&kmsg.SASLHandshakeResponse{ErrorCode: kerr.IllegalSaslState.Code},
+			[]string{"takes no login on this port", "check KAFKA_SASL"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			strict := localtest.SecureKafkaCluster(t)
+			strict.Cluster.ControlKey(int16(row.key), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				strict.Cluster.KeepControl()
+				row.answer.SetVersion(r.GetVersion())
+
+				return row.answer, nil, true
+			})
+
+			_, err := CheckTopics(patient(t), reach(t, strict.Settings), []TopicSpec{{Name: topic, Partitions: 1}})
+			wantErr(t, err, ErrLogin)
+			wantParts(t, err, row.says...)
+
+			if Transient(err) || judge(err) != clean {
+				t.Errorf("%v is waited for at the start, or in doubt", err)
+			}
+		})
+	}
 
 	for name, row := range map[string]struct {
 		change map[string]string

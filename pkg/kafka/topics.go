@@ -80,28 +80,11 @@ func (s TopicSpec) retention() string {
 // repeat and to run in parallel.
 func CreateTopics(ctx context.Context, cfg Config, specs []TopicSpec) error {
 	return once(ctx, cfg.withTopics(names(specs)...), func(ctx context.Context, c *Client) error {
-		topics := make([]kafkago.TopicConfig, len(specs))
-		for i, spec := range specs {
-			topics[i] = spec.create()
-		}
-
-		answer, err := c.kafka.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: topics})
-		if err != nil {
-			return fmt.Errorf("create topics: %w", err)
+		if err := c.create(ctx, specs); err != nil {
+			return err
 		}
 
 		var faults []error
-
-		for _, spec := range specs {
-			err := answer.Errors[spec.Name]
-			if err != nil && !isCode(err, kafkago.TopicAlreadyExists) {
-				faults = append(faults, fmt.Errorf("create topic %s: %w", spec.Name, err))
-			}
-		}
-
-		if err := errors.Join(faults...); err != nil {
-			return err
-		}
 
 		for _, spec := range specs {
 			faults = append(faults, c.settle(ctx, spec))
@@ -109,6 +92,42 @@ func CreateTopics(ctx context.Context, cfg Config, specs []TopicSpec) error {
 
 		return permanent(errors.Join(faults...))
 	})
+}
+
+// create makes those that are not there; for the others no right to make topics
+// is needed.
+func (c *Client) create(ctx context.Context, specs []TopicSpec) error {
+	var topics []kafkago.TopicConfig
+
+	for _, spec := range specs {
+		switch _, err := c.describe(ctx, spec.Name); {
+		case err == nil:
+		case errors.Is(err, ErrNoTopic), errors.Is(err, ErrRights): // Brokers hide also what is not there.
+			topics = append(topics, spec.create())
+		default:
+			return err
+		}
+	}
+
+	if len(topics) == 0 {
+		return nil
+	}
+
+	answer, err := c.kafka.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: topics})
+	if err != nil {
+		return fmt.Errorf("create topics: %w", WithRight(err, "Create", "cluster", "kafka-cluster"))
+	}
+
+	var faults []error
+
+	for _, topic := range topics {
+		err := answer.Errors[topic.Topic]
+		if err != nil && !isCode(err, kafkago.TopicAlreadyExists) {
+			faults = append(faults, fmt.Errorf("create topic %s: %w", topic.Topic, WithRight(err, "Create", onTopic, topic.Topic)))
+		}
+	}
+
+	return errors.Join(faults...)
 }
 
 func names(specs []TopicSpec) []string {
@@ -146,8 +165,8 @@ func (c *Client) settle(ctx context.Context, spec TopicSpec) error {
 }
 
 func wrongCount(spec TopicSpec, found int) error {
-	return fmt.Errorf("topic %s: has %d partitions, configured are %d and the count must not change: %w",
-		spec.Name, found, spec.Partitions, ErrLayout)
+	return fmt.Errorf("topic %s: has %d partitions, configured are %d and the count must not change: set KAFKA_PARTITIONS to what it has, "+
+		"or name a new topic: %w", spec.Name, found, spec.Partitions, ErrLayout)
 }
 
 func leaderless(topic kafkago.Topic) int {

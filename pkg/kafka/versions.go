@@ -14,38 +14,49 @@ import (
 // speech is what one of the library's two protocol stacks speaks of one API.
 type speech struct {
 	api      protocol.ApiKey
-	versions []int // Ascending.
+	versions []int  // Ascending.
+	since    string // The first Kafka that has the lowest of them.
 }
+
+// Oldest is the oldest Kafka that we are meant for; by the requests alone some
+// older ones would do.
+const Oldest = "2.1"
 
 // spoken lists every API we use. Consumer groups run on the library's older
 // stack, whose versions are fixed in its source and visible nowhere; the rest
 // runs on its transport, which can be asked.
 func spoken() []speech {
 	list := []speech{
-		{protocol.Metadata, []int{1, 6}},
-		{protocol.FindCoordinator, []int{0}},
-		{protocol.JoinGroup, []int{1, 2}},
-		{protocol.SyncGroup, []int{0}},
-		{protocol.Heartbeat, []int{0}},
-		{protocol.LeaveGroup, []int{0}},
-		{protocol.OffsetFetch, []int{1}},
-		{protocol.OffsetCommit, []int{2}},
-		{protocol.ApiVersions, []int{0}},
+		{protocol.Metadata, []int{1, 6}, "0.10.0"},
+		{protocol.FindCoordinator, []int{0}, "0.9.0"},
+		{protocol.JoinGroup, []int{1, 2}, "0.10.1"},
+		{protocol.SyncGroup, []int{0}, "0.9.0"},
+		{protocol.Heartbeat, []int{0}, "0.9.0"},
+		{protocol.LeaveGroup, []int{0}, "0.9.0"},
+		{protocol.OffsetFetch, []int{1}, "0.9.0"},
+		{protocol.OffsetCommit, []int{2}, "0.9.0"},
+		{protocol.ApiVersions, []int{0}, "0.10.0"},
 	}
 
-	for _, api := range []protocol.ApiKey{
-		protocol.Produce,
-		protocol.Fetch,
-		protocol.ListOffsets,
-		protocol.Metadata,
-		protocol.FindCoordinator,
-		protocol.OffsetFetch,
-		protocol.DescribeGroups,
-		protocol.CreateTopics,
-		protocol.DescribeConfigs,
+	for _, from := range []struct {
+		api   protocol.ApiKey
+		least int16 // Below it records have no headers.
+		since string
+	}{
+		{protocol.Produce, 3, "0.11.0"},
+		{protocol.Fetch, 4, "0.11.0"},
+		{protocol.ListOffsets, 0, "0.10.1"},
+		{protocol.Metadata, 0, "0.10.0"},
+		{protocol.FindCoordinator, 0, "0.9.0"},
+		{protocol.OffsetFetch, 0, "0.9.0"},
+		{protocol.DescribeGroups, 0, "0.9.0"},
+		{protocol.CreateTopics, 0, "0.10.1"},
+		{protocol.DescribeConfigs, 0, "0.11.0"},
 	} {
-		s := speech{api: api}
-		for v := api.MinVersion(); v <= api.MaxVersion(); v++ {
+		api := from.api
+
+		s := speech{api: api, since: from.since}
+		for v := max(api.MinVersion(), from.least); v <= api.MaxVersion(); v++ {
 			s.versions = append(s.versions, int(v))
 		}
 
@@ -112,7 +123,8 @@ func (c *Client) offers(ctx context.Context, broker string) (map[protocol.ApiKey
 func compare(broker string, s speech, offers map[protocol.ApiKey]kafkago.ApiVersion) error {
 	offer, ok := offers[s.api]
 	if !ok {
-		return fmt.Errorf("broker %s does not offer %s, we speak %s: %w", broker, s.api, s, ErrVersions)
+		return fmt.Errorf("broker %s does not offer %s, we speak %s, which is in Kafka since %s: %w; needed is Kafka %s or later",
+			broker, s.api, s, s.since, ErrVersions, Oldest)
 	}
 
 	for _, v := range s.versions {
@@ -121,8 +133,13 @@ func compare(broker string, s speech, offers map[protocol.ApiKey]kafkago.ApiVers
 		}
 	}
 
-	return fmt.Errorf("broker %s offers %s v%d to v%d, we speak %s: %w",
-		broker, s.api, offer.MinVersion, offer.MaxVersion, s, ErrVersions)
+	remedy := "needed is Kafka " + Oldest + " or later"
+	if int(offer.MinVersion) > s.versions[len(s.versions)-1] {
+		remedy = "this Kafka is too new for this build"
+	}
+
+	return fmt.Errorf("broker %s offers %s v%d to v%d, we speak %s, which is in Kafka since %s: %w; %s",
+		broker, s.api, offer.MinVersion, offer.MaxVersion, s, s.since, ErrVersions, remedy)
 }
 
 func (s speech) String() string {

@@ -26,8 +26,24 @@ func TestCheckAPIVersions(t *testing.T) {
 		t.Parallel()
 
 		c, _ := cluster(t, 1, kfake.MaxVersions(kversion.V0_8_2()))
-		wantParts(t, CheckAPIVersions(patient(t), configOf(c)), "offers JoinGroup v0 to v0, we speak v1 to v2",
+		wantParts(t, CheckAPIVersions(patient(t), configOf(c)), "offers JoinGroup v0 to v0, we speak v1 to v2, which is in Kafka since 0.10.1",
+			"needed is Kafka 2.1 or later",
 			"does not offer CreateTopics, we speak v0 to v5")
+	})
+
+	t.Run("OldestBroker", func(t *testing.T) {
+		t.Parallel()
+
+		c, _ := cluster(t, 1, kfake.MaxVersions(kversion.V2_1_0()))
+		if err := CheckAPIVersions(patient(t), configOf(c)); err != nil {
+			t.Error(err)
+		}
+
+		accepted(t, producer(t, produceConfig(c, 1)).send(t, record("k", "v")))
+
+		if got := log(t, configOf(c), topic); len(got) != 1 {
+			t.Errorf("%d records are in the log", len(got))
+		}
 	})
 
 	t.Run("BrokerDroppedOldVersions", func(t *testing.T) {
@@ -57,7 +73,8 @@ func TestCheckAPIVersions(t *testing.T) {
 			return answer, nil, true
 		})
 		err := CheckAPIVersions(patient(t), configOf(c))
-		wantParts(t, err, "offers JoinGroup v4 to v20, we speak v1 to v2", "offers Produce v9 to v20, we speak v0 to v8",
+		wantParts(t, err, "offers JoinGroup v4 to v20, we speak v1 to v2", "offers Produce v9 to v20, we speak v3 to v8",
+			"this Kafka is too new for this build",
 			"offers Metadata v7 to v20, we speak v1, v6")
 
 		if Transient(err) || strings.Contains(err.Error(), "Heartbeat") {

@@ -46,6 +46,9 @@ func (p *preflight) redis(ctx context.Context) (bool, error) {
 }
 
 func (p *preflight) kafka(ctx context.Context) (bool, error) {
+	if err := kafka.CheckAPIVersions(ctx, p.brokers); err != nil {
+		return kafka.Transient(err), err
+	}
 	warnings, err := kafka.CheckTopics(ctx, p.brokers, []kafka.TopicSpec{p.topic})
 	for _, warning := range warnings {
 		p.logger.LogAttrs(ctx, slog.LevelWarn, "topic not as expected", slog.String("warning", warning.String()))

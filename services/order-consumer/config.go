@@ -78,7 +78,7 @@ func loadConfig(s *config.Source) Config {
 		StatusTTL: s.Duration("STATUS_TTL", 7*24*time.Hour, time.Minute, 365*24*time.Hour, "how long Redis keeps an order's status; one that is gone comes back when it is asked for"),
 
 		Kafka:   loadKafka(s),
-		Group:   s.String("GROUP", "order-consumer", "a group's name", "the consumer group"),
+		Group:   groupName(s),
 		Session: s.Duration("SESSION", 10*time.Second, time.Second, 5*time.Minute, "how long the partitions of a process that died stand idle"),
 		Batch:   s.Int("BATCH_RECORDS", 500, 1, 5_000, "most commands of one judge transaction"),
 		Bytes:   s.Int("BATCH_BYTES", 1<<20, 1<<12, 64<<20, "most bytes of commands that are fetched at once"),
@@ -153,6 +153,10 @@ func (c Config) replayable() []string {
 // adminListen is read alone by the subcommand healthcheck.
 func adminListen(s *config.Source) string {
 	return s.Addr("ADMIN_LISTEN", ":9082", "health, metrics and profiles; reached by the deployment only")
+}
+
+func groupName(s *config.Source) string {
+	return s.String("GROUP", "order-consumer", "a group's name", "the consumer group")
 }
 
 func topicOrders(s *config.Source) string {

@@ -78,7 +78,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"migrate", "now"}, 2, []string{`unexpected argument "now"`}},
 		{[]string{"migrate"}, 2, []string{"HANJUL_CONSUMER_POSTGRES_URL: found nothing"}},
 		{[]string{"topics", "-help"}, 0, []string{"Examples:", "--create"}},
-		{[]string{"topics"}, 2, []string{"expected one of --create, --check and --print"}},
+		{[]string{"topics"}, 2, []string{"expected one of --create, --check, --print and --rights"}},
 		{[]string{"topics", "--create", "--check"}, 2, []string{"expected one of"}},
 		{[]string{"topics", "--create"}, 2, []string{"HANJUL_CONSUMER_KAFKA_BROKERS: found nothing"}},
 		{[]string{"healthcheck", "-help"}, 0, []string{"order-consumer healthcheck --timeout 5s"}},
@@ -185,6 +185,44 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// The rights are those of this installation's own topics and group, one line of Kafka's own tool for each.
+func TestTopicsRights(t *testing.T) {
+	t.Parallel()
+	environ := []string{
+		"HANJUL_KAFKA_BROKERS=a:1,b:2", "HANJUL_TOPIC_ORDERS=s.orders", "HANJUL_TOPIC_EVENTS=s.events", "HANJUL_TOPIC_DEAD_LETTERS=s.letters",
+		"HANJUL_GROUP=s.group", "HANJUL_REPLAY_TOPICS=s.again",
+	}
+	code, stdout, stderr := call(t, environ, "topics", "--rights", "--principals", "User:s-")
+	const begin = "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:s-"
+	for _, line := range []string{
+		"queue-api --operation Write --operation DescribeConfigs --topic s.orders",
+		"admission-scheduler --operation Write --operation DescribeConfigs --topic s.orders",
+		"order-consumer --operation Read --operation Write --operation DescribeConfigs --topic s.orders",
+		"order-consumer --operation Write --operation DescribeConfigs --topic s.events",
+		"order-consumer --operation Write --operation DescribeConfigs --topic s.letters",
+		"order-consumer --operation Write --operation DescribeConfigs --topic s.again",
+		"order-consumer --operation Read --group s.group",
+		"audit --operation Read --topic s.orders", "audit --operation Read --topic s.events", "audit --operation Describe --group s.group",
+		"topics --operation Create --operation Describe --operation DescribeConfigs --topic s.events",
+	} {
+		if !strings.Contains(stdout, begin+line+"\n") {
+			t.Errorf("%q is not in\n%s", begin+line, stdout)
+		}
+	}
+	if code != 0 || strings.Count(stdout, "\n") != 13 || stderr != "" {
+		t.Errorf("rights = %d, %q, %q", code, stdout, stderr)
+	}
+	login := append(environ, "HANJUL_KAFKA_SASL=scram-sha-512", "HANJUL_KAFKA_USER=x", "HANJUL_KAFKA_PASSWORD=y")
+	for _, flag := range []string{"--rights", "--print"} {
+		if _, stdout, _ := call(t, login, "topics", flag); !strings.Contains(stdout, "--bootstrap-server a:1,b:2 --command-config client.properties --") {
+			t.Errorf("%s names no file with a login:\n%s", flag, stdout)
+		}
+	}
+	if code, _, stderr := call(t, environ, "topics", "--print", "--json"); code != 2 || !strings.Contains(stderr, "only beside --rights") {
+		t.Errorf("print = %d, %q", code, stderr)
+	}
+}
+
 // A server that is set up wrongly ends the process with a clear line, before anything is consumed.
 func TestServeRefusesAnOldSchema(t *testing.T) {
 	t.Parallel()
@@ -192,6 +230,26 @@ func TestServeRefusesAnOldSchema(t *testing.T) {
 	w.url = localtest.Postgres(t)
 	code, _, stderr := call(t, w.environ(), []string{}...)
 	if code != 1 || !strings.Contains(stderr, "order-consumer migrate") {
+		t.Errorf("serve = %d, %q", code, stderr)
+	}
+}
+
+// A broker that we do not trust, or that does not let us in, is no broker that is away.
+func TestServeRefusesAWrongLogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	settings := localtest.SecureKafkaCluster(t).Settings
+	stranger, err := local.NewAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings["KAFKA_CA_FILE"] = stranger.File()
+	environ := w.environ()
+	for name, value := range settings {
+		environ = append(environ, "HANJUL_CONSUMER_"+name+"="+value) // Before those of every service.
+	}
+	code, _, stderr := call(t, environ)
+	if code != 1 || !strings.Contains(stderr, "not let in") || !strings.Contains(stderr, "check KAFKA_CA_FILE") || strings.Contains(stderr, settings["KAFKA_PASSWORD"]) {
 		t.Errorf("serve = %d, %q", code, stderr)
 	}
 }

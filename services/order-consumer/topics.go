@@ -2,21 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strings"
 
+	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 )
 
-const topicsHelp = `Makes or checks the three topics. Give one of the flags. A topic that is there is never changed.
-Needs the settings KAFKA_*, TOPIC_* and ORDERS_RETENTION only.
+const topicsHelp = `Makes or checks the three topics, or prints what must be allowed. Give one of --create, --check, --print and --rights. A topic that is there is never changed.
+Needs the settings KAFKA_*, TOPIC_* and ORDERS_RETENTION, and for --rights also GROUP and REPLAY_TOPICS.
 
 Examples:
   order-consumer topics --create   make those that are missing
   order-consumer topics --check    compare them with the settings, print every fault, exit code 1 if there is one
   order-consumer topics --print    print kafka-topics.sh lines for whoever may make topics
+  order-consumer topics --rights   print kafka-acls.sh lines for whoever gives rights: who must be allowed what
+  order-consumer topics --rights --principals User:staging-   the same for users called staging-queue-api, staging-order-consumer, ...
 
 `
 
@@ -25,26 +29,50 @@ func topics(ctx context.Context, e environment, args []string) int {
 	create := flags.Bool("create", false, "make the topics that are missing")
 	check := flags.Bool("check", false, "compare the topics with the settings")
 	lines := flags.Bool("print", false, "print the lines that make the topics")
+	allowed := flags.Bool("rights", false, "print the lines that give every service its rights")
+	principals := flags.String("principals", "User:", "with --rights: begins each principal's `name`")
+	asJSON := flags.Bool("json", false, "with --rights: print one JSON document")
 	if code, done := parse(e, flags, topicsHelp, args); done {
 		return code
 	}
-	if flags.NFlag() != 1 {
-		_, _ = fmt.Fprintln(e.stderr, "topics: expected one of --create, --check and --print")
+	chosen := 0
+	for _, flag := range []bool{*create, *check, *lines, *allowed} {
+		if flag {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		_, _ = fmt.Fprintln(e.stderr, "topics: expected one of --create, --check, --print and --rights")
 		return exitUsage
 	}
-	c, ok := settings(e, loadKafka)
+	if !*allowed && (*asJSON || *principals != "User:") {
+		_, _ = fmt.Fprintln(e.stderr, "topics: expected --json and --principals only beside --rights")
+		return exitUsage
+	}
+	all, ok := settings(e, loadTopics)
 	if !ok {
 		return exitUsage
 	}
+	c := all.KafkaConfig
 	var err error
 	switch {
 	case *lines:
 		printTopics(e.stdout, c)
 		return 0
+	case *allowed:
+		list := rights(c, all.group, all.replayed, *principals)
+		if !*asJSON {
+			printRights(e.stdout, c, list)
+			return 0
+		}
+		if err := printJSON(e.stdout, list); err != nil {
+			return fail(e, exitFailed, err)
+		}
+		return 0
 	case *create:
 		err = kafka.CreateTopics(ctx, c.Client, c.specs())
-		if err != nil {
-			_, _ = fmt.Fprintln(e.stderr, "Where this process may not make topics, run as one who may:")
+		if errors.Is(err, kafka.ErrRights) {
+			_, _ = fmt.Fprintln(e.stderr, "This user may not make the topics. Run as one who may:")
 			printTopics(e.stderr, c)
 		}
 	case *check:
@@ -53,6 +81,9 @@ func topics(ctx context.Context, e environment, args []string) int {
 		for _, warning := range warnings {
 			_, _ = fmt.Fprintf(e.stderr, "warning: %s\n", warning)
 		}
+		if errors.Is(err, kafka.ErrNoTopic) {
+			_, _ = fmt.Fprintln(e.stderr, "Make what is missing: order-consumer topics --create, or the lines of --print.")
+		}
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(e.stderr, err)
@@ -60,6 +91,19 @@ func topics(ctx context.Context, e environment, args []string) int {
 	}
 	_, _ = fmt.Fprintln(e.stdout, "topics: ok")
 	return 0
+}
+
+// topicsConfig is what the subcommand needs, and no more.
+type topicsConfig struct {
+	KafkaConfig
+	group    string
+	replayed []string
+}
+
+func loadTopics(s *config.Source) topicsConfig {
+	c := topicsConfig{KafkaConfig: loadKafka(s), group: groupName(s)}
+	c.replayed = replayTopics(s, c.KafkaConfig)
+	return c
 }
 
 // printTopics writes a line of Kafka's own tool for each topic.
@@ -72,7 +116,7 @@ func printTopics(w io.Writer, c KafkaConfig) {
 		if spec.MinInsync > 0 {
 			settings = append(settings, fmt.Sprintf("min.insync.replicas=%d", spec.MinInsync))
 		}
-		_, _ = fmt.Fprintf(w, "kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions %d --replication-factor %d --config %s\n",
-			strings.Join(c.Client.Brokers, ","), spec.Name, spec.Partitions, max(1, spec.Replication), strings.Join(settings, " --config "))
+		_, _ = fmt.Fprintf(w, "kafka-topics.sh %s --create --topic %s --partitions %d --replication-factor %d --config %s\n",
+			c.tool(), spec.Name, spec.Partitions, max(1, spec.Replication), strings.Join(settings, " --config "))
 	}
 }

@@ -48,6 +48,9 @@ func checkRedis(ctx context.Context, logger *slog.Logger, rdb redis.UniversalCli
 // lower min.insync.replicas than configured, since what was answered with 202 would die with a single broker. Until brokers answer, orders are
 // answered as unknown.
 func checkTopics(ctx context.Context, logger *slog.Logger, cfg Config) (away bool, err error) {
+	if err := kafka.CheckAPIVersions(ctx, cfg.Kafka); err != nil {
+		return kafka.Transient(err), err
+	}
 	warnings, err := kafka.CheckTopics(ctx, cfg.Kafka, []kafka.TopicSpec{{
 		Name: cfg.TopicOrders, Partitions: cfg.KafkaPartitions, Replication: cfg.KafkaReplication,
 		MinInsync: cmp.Or(cfg.KafkaMinInsync, kafka.MinInsync(cfg.KafkaReplication)),

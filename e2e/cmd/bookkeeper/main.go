@@ -20,12 +20,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	kafka "github.com/segmentio/kafka-go"
 )
 
 const usage = `bookkeeper reads order-events and keeps tables of orders and of sold units per product, in the schema "bookkeeper" of a Postgres of its own.
 Stop and start it, kill it, run several: the tables stay right. It ends with 1 when the events contradict each other or its tables.
 
-  BOOKKEEPER_POSTGRES_URL   where the tables are, such as postgres://user:password@host:5432/shop
+  BOOKKEEPER_POSTGRES_URL     where the tables are, such as postgres://user:password@host:5432/shop
+  BOOKKEEPER_KAFKA_PASSWORD   the password of -user, who logs in to Kafka by SCRAM-SHA-512
 
 With -pay-within it also bills confirmed orders, takes payments (PUT /orders/{order}/payments/{payment}) and has orders cancelled that are not paid in time.
 
@@ -49,6 +51,7 @@ type options struct {
 	brokers      []string
 	topic, group string
 	session      time.Duration
+	dialer       *kafka.Dialer // nil: plain connections
 	postgres     string
 
 	payWithin               time.Duration
@@ -67,6 +70,10 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	flags.StringVar(&brokers, "brokers", "127.0.0.1:19092", "Kafka's addresses, host:port, with commas between them")
 	flags.StringVar(&o.topic, "topic", "order-events", "the topic of events")
 	flags.StringVar(&o.group, "group", "bookkeeper", "the consumer group; a new one reads from the beginning, which changes nothing")
+	entry := login{password: getenv("BOOKKEEPER_KAFKA_PASSWORD")}
+	flags.BoolVar(&entry.encrypted, "tls", false, "reach Kafka over TLS")
+	flags.StringVar(&entry.authority, "ca", "", "a file with PEM certificates of whoever signed Kafka's; empty: whom the system trusts")
+	flags.StringVar(&entry.user, "user", "", "who logs in to Kafka, with BOOKKEEPER_KAFKA_PASSWORD; needs Read on the topic and on the group")
 	flags.DurationVar(&o.session, "session", 10*time.Second, "how long Kafka waits for a member that gives no sign of life, at least 6s")
 	flags.DurationVar(&o.payWithin, "pay-within", 0, "how long a confirmed order may stay unpaid, such as 15m; 0 bills nothing")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8070", "where payments are told, with -pay-within; for the shop's own machines only")
@@ -76,6 +83,10 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	}
 	o.brokers, o.postgres, o.token = strings.Split(brokers, ","), getenv("BOOKKEEPER_POSTGRES_URL"), getenv("BOOKKEEPER_OPERATOR_TOKEN")
 	var faults []error
+	var err error
+	if o.dialer, err = entry.dialer(); err != nil {
+		faults = append(faults, err)
+	}
 	if flags.NArg() > 0 {
 		faults = append(faults, fmt.Errorf("expected flags only, got %q", flags.Arg(0)))
 	}

@@ -21,7 +21,7 @@ const (
 // gap, because the tables say what is next. Where offsets decide, it must not be used.
 func newReader(o options, log *slog.Logger) *kafka.Reader {
 	return kafka.NewReader(kafka.ReaderConfig{
-		Brokers: o.brokers, GroupID: o.group, Topic: o.topic,
+		Brokers: o.brokers, GroupID: o.group, Topic: o.topic, Dialer: o.dialer,
 		StartOffset:    kafka.FirstOffset, // from the last, what is written before the first commit would be passed over
 		CommitInterval: 0,                 // a commit is a call that may fail, not a promise
 		// A rebalance waits for the fetches in hand; both bounds stay far below the time it has.

@@ -260,7 +260,7 @@ func (w *worker) commit(batch Batch) bool {
 		return false
 	default:
 		w.metrics.commits.WithLabelValues("failed").Inc()
-		w.pause("commit", err) // Rejoining at once would spin where commits are forbidden.
+		w.pause("commit", w.withRight(err)) // Rejoining at once would spin where commits are forbidden.
 
 		return false
 	}

@@ -187,6 +187,7 @@ func (i *Intake) generations(reading, working context.Context, group *kafkago.Co
 		case reading.Err() != nil:
 			return
 		case err != nil:
+			err = i.withRight(err)
 			i.metrics.joinErrors.Inc()
 			i.cfg.Logger.Warn("join group", slog.String("group", i.cfg.Group), slog.Any("err", err))
 
@@ -197,6 +198,15 @@ func (i *Intake) generations(reading, working context.Context, group *kafkago.Co
 			i.begin(reading, working, generation)
 		}
 	}
+}
+
+// withRight names the right that a membership lacks.
+func (i *Intake) withRight(err error) error {
+	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
+		return kafka.WithRight(err, "Read", "topic", i.cfg.Topic)
+	}
+
+	return kafka.WithRight(err, "Read", "group", i.cfg.Group)
 }
 
 // begin starts the work of a generation. As soon as one of its functions

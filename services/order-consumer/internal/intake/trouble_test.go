@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"hanjul/pkg/kafka"
 )
 
 func TestIntakeLostPartitionAbortsTheHandler(t *testing.T) {
@@ -164,7 +167,7 @@ func TestIntakeTrouble(t *testing.T) {
 		m := b.start(t, j.handle)
 		eventually(t, "it tells", func() bool { return m.value(t, "join_errors_total") > 1 })
 
-		if err := m.Ready(); !errors.Is(err, kafkago.GroupAuthorizationFailed) {
+		if err := m.Ready(); !errors.Is(err, kafka.ErrRights) || !strings.Contains(err.Error(), "Read on group "+b.group) {
 			t.Errorf("ready: %v", err)
 		}
 
