@@ -77,6 +77,26 @@ func (k Key) GoString() string { return k.String() }
 // Ring is a set of keys of one purpose. The first signs; all of them verify, so that a key can be rotated.
 type Ring []Key
 
+// ParseRing reads keys of one purpose, each a line as for Parse, separated by line ends, blanks or commas. The error never repeats a
+// secret. Two keys of one id are an error: nobody could tell what either signed.
+func ParseRing(text string) (Ring, error) {
+	var ring Ring
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' }) {
+		key, err := Parse(line)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := ring.Find(key.id); err == nil {
+			return nil, fmt.Errorf("key %s: expected each key id once", key.id)
+		}
+		ring = append(ring, key)
+	}
+	if len(ring) == 0 {
+		return nil, errors.New("keys: expected at least one line kid:base64url(secret)")
+	}
+	return ring, nil
+}
+
 // Current is the key that signs, or a zero key for an empty ring.
 func (r Ring) Current() Key {
 	if len(r) == 0 {

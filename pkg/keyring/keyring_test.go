@@ -97,3 +97,22 @@ func TestRing(t *testing.T) {
 		}
 	}
 }
+
+func TestParseRing(t *testing.T) {
+	t.Parallel()
+	a, b := line("a", secret), line("b", secret+"b")
+	for _, good := range []string{a + "," + b, a + "\n" + b + "\n", " " + a + ",\r\n" + b} {
+		ring, err := keyring.ParseRing(good)
+		if err != nil || len(ring) != 2 || ring.Current().ID() != "a" {
+			t.Fatal(ring, err)
+		}
+	}
+	for _, bad := range []string{"", ",", "a", a + "," + line("a", secret+"c"), a + ",b:!"} {
+		ring, err := keyring.ParseRing(bad)
+		if err == nil || ring != nil {
+			t.Errorf("%q passed", bad)
+		} else if _, encoded, _ := strings.Cut(a, ":"); strings.Contains(err.Error(), encoded) {
+			t.Errorf("the error repeats the secret: %v", err)
+		}
+	}
+}

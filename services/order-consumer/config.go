@@ -104,9 +104,7 @@ func loadConfig(s *config.Source) Config {
 		ReadyDrain:    s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
 	c.ReplayTopics = replayTopics(s, c.Kafka)
-	if command := commandKey(s); !command.IsZero() {
-		c.CommandKeys = keyring.Ring{command}
-	}
+	c.CommandKeys = commandKeys(s)
 	return c
 }
 
@@ -180,8 +178,14 @@ func loadRedis(s *config.Source) redisconn.Config {
 	return c
 }
 
-func commandKey(s *config.Source) keyring.Key {
-	return key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass")
+// commandKeys reads the key that signs, and those that are taken beside it.
+func commandKeys(s *config.Source) keyring.Ring {
+	command := key(s, "KEY_COMMAND", "signs and verifies commands that carry no pass")
+	also := others(s, "KEY_COMMAND_ALSO", "KEY_COMMAND", command)
+	if command.IsZero() {
+		return nil // A fault, which was told.
+	}
+	return append(keyring.Ring{command}, also...)
 }
 
 func logLevel(s *config.Source) slog.Level {
@@ -222,4 +226,21 @@ func passKeys(s *config.Source) pass.Verifier {
 		s.Fault(name, "%w", err)
 	}
 	return keys
+}
+
+// others reads the keys that verify beside the one that signs: the next one before it signs, the last one until nothing that it signed
+// is left.
+func others(s *config.Source, name, of string, signs keyring.Key) keyring.Ring {
+	secret := s.OptionalSecret(name, "kid:base64url(32 bytes), one or more, separated by commas or line ends", "keys that are taken beside "+of+", which alone signs: the next one, or the last one")
+	if secret.IsZero() {
+		return nil
+	}
+	ring, err := keyring.ParseRing(secret.Reveal())
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	if _, err := ring.Find(signs.ID()); err == nil {
+		s.Fault(name, "expected other key ids than that of %s, found %s", of, signs.ID())
+	}
+	return ring
 }

@@ -151,7 +151,7 @@ func dropLetter(ctx context.Context, e environment, args []string) int {
 		lettersConfig
 		key keyring.Key
 	}
-	c, ok := settings(e, func(s *config.Source) dropping { return dropping{loadLetters(s), commandKey(s)} })
+	c, ok := settings(e, func(s *config.Source) dropping { return dropping{loadLetters(s), commandKeys(s).Current()} })
 	if !ok {
 		return exitUsage
 	}

@@ -73,7 +73,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
 	surface := httpapi.New(room, statuses, orders, open, httpapi.Keys{
-		Orders: cfg.Orders, Users: cfg.Users, Tickets: keyring.Ring{cfg.Tickets}, Passes: cfg.Passes,
+		Orders: cfg.Orders, Users: cfg.Users, Tickets: append(keyring.Ring{cfg.Tickets}, cfg.TicketsAlso...), Passes: cfg.Passes, PassesAlso: cfg.PassesAlso,
 	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})
 
 	asking, err := kafka.NewClient(cfg.Kafka)

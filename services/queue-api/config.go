@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"time"
 
 	"hanjul/pkg/config"
@@ -37,6 +38,9 @@ type Config struct {
 	Users   keyring.Key
 	Tickets keyring.Key
 	Passes  *pass.Signer
+	// What is taken beside the two.
+	TicketsAlso keyring.Ring
+	PassesAlso  pass.Verifier
 
 	StreamMax                     int
 	StreamReread, StreamHeartbeat time.Duration
@@ -89,10 +93,21 @@ func loadConfig(s *config.Source) Config {
 	c.Orders = key(s, "KEY_ORDER", "derives order ids; kept for the whole sale")
 	c.Users = key(s, "KEY_USER", "hashes user ids; kept while a product lives")
 	c.Tickets = key(s, "KEY_TICKET", "signs tickets")
-	if seed := key(s, "KEY_PASS", "signs passes; the secret is an Ed25519 seed"); !seed.IsZero() {
+	c.TicketsAlso = others(s, "KEY_TICKET_ALSO", "KEY_TICKET", c.Tickets)
+	seed := key(s, "KEY_PASS", "signs passes; the secret is an Ed25519 seed")
+	if !seed.IsZero() {
 		if c.Passes, err = pass.NewSigner(seed); err != nil {
 			s.Fault("KEY_PASS", "%w", err)
 		}
+	}
+	c.PassesAlso = pass.Verifier{}
+	for _, other := range others(s, "KEY_PASS_ALSO", "KEY_PASS", seed) {
+		signer, err := pass.NewSigner(other)
+		if err != nil {
+			s.Fault("KEY_PASS_ALSO", "%w", err)
+			continue
+		}
+		maps.Copy(c.PassesAlso, signer.Verifier())
 	}
 	if c.KafkaMinInsync > c.KafkaReplication {
 		s.Fault("KAFKA_MIN_INSYNC", "expected at most KAFKA_REPLICATION (%d), found %d, with which no record would be taken", c.KafkaReplication, c.KafkaMinInsync)
@@ -127,4 +142,21 @@ func key(s *config.Source, name, meaning string) keyring.Key {
 		s.Fault(name, "%w", err)
 	}
 	return k
+}
+
+// others reads the keys that verify beside the one that signs: the next one before it signs, the last one until nothing that it signed
+// is left.
+func others(s *config.Source, name, of string, signs keyring.Key) keyring.Ring {
+	secret := s.OptionalSecret(name, "kid:base64url(32 bytes), one or more, separated by commas or line ends", "keys that are taken beside "+of+", which alone signs: the next one, or the last one")
+	if secret.IsZero() {
+		return nil
+	}
+	ring, err := keyring.ParseRing(secret.Reveal())
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	if _, err := ring.Find(signs.ID()); err == nil {
+		s.Fault(name, "expected other key ids than that of %s, found %s", of, signs.ID())
+	}
+	return ring
 }

@@ -77,3 +77,21 @@ func TestLoadConfig(t *testing.T) {
 		}
 	})
 }
+
+// TestOtherKeys: the key that signs and those that are taken beside it.
+func TestOtherKeys(t *testing.T) {
+	t.Parallel()
+	other := func(kid string) string {
+		return kid + ":" + base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{8}, 32))
+	}
+	source := config.NewSource(environment("HANJUL_KEY_TICKET_ALSO="+other("t0")+","+other("t2"), "HANJUL_KEY_PASS_ALSO="+other("p0")), service)
+	cfg := loadConfig(source)
+	if err := source.Err(); err != nil || cfg.Tickets.ID() != "t" || len(cfg.TicketsAlso) != 2 || len(cfg.PassesAlso) != 1 || cfg.PassesAlso["p0"] == nil {
+		t.Fatal(err, cfg.TicketsAlso, cfg.PassesAlso)
+	}
+	source = config.NewSource(environment("HANJUL_KEY_TICKET_ALSO="+other("t")), service)
+	loadConfig(source)
+	if err := source.Err(); err == nil || !strings.Contains(err.Error(), "HANJUL_KEY_TICKET_ALSO: expected other key ids than that of KEY_TICKET, found t") {
+		t.Fatal(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -48,6 +49,8 @@ type Keys struct {
 	Users   keyring.Key  // hashes of user ids
 	Tickets keyring.Ring // the first signs
 	Passes  *pass.Signer
+	// PassesAlso are taken beside those that Passes signed.
+	PassesAlso pass.Verifier
 }
 
 // Config is the behaviour that operators choose.
@@ -90,8 +93,14 @@ func New(room Room, statuses Statuses, orders Submitter, open *streams.Hub, keys
 	cfg.StreamLife = cmp.Or(cfg.StreamLife, 10*time.Minute)
 	cfg.StreamWrite = cmp.Or(cfg.StreamWrite, 5*time.Second)
 	cfg.Reconnect = cmp.Or(cfg.Reconnect, 3*time.Second)
+	verifier := maps.Clone(keys.Passes.Verifier())
+	for id, key := range keys.PassesAlso {
+		if _, own := verifier[id]; !own {
+			verifier[id] = key
+		}
+	}
 	return &API{
-		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, verifier: keys.Passes.Verifier(),
+		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, verifier: verifier,
 		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}
