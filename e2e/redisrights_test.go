@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -108,7 +109,7 @@ func TestServicesUnderTheirRules(t *testing.T) {
 				stack := startIn(t, local.StackOptions{DataDir: localtest.Dir(t), PerService: 1, Env: shared.settings(t, deployment)})
 				prefixes[deployment] = true
 				group.Go(func() {
-					err := sell(t, stack)
+					err := sell(t.Context(), t.TempDir(), stack)
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil {
@@ -142,13 +143,13 @@ func TestServicesUnderTheirRules(t *testing.T) {
 }
 
 // sell holds a small sale whose verdicts are partly told by streams, and audits it.
-func sell(t *testing.T, stack *local.Stack) error {
+func sell(ctx context.Context, dir string, stack *local.Stack) error {
 	target, err := sale.Of(stack, false)
 	if err != nil {
 		return err
 	}
-	report, err := sale.Run(t.Context(), target, sale.Config{
-		Product: "same", Buyers: 120, Stock: 40, Seed: 20261130, Settings: settings(), Dir: t.TempDir(), Limit: 3 * time.Minute,
+	report, err := sale.Run(ctx, target, sale.Config{
+		Product: "same", Buyers: 120, Stock: 40, Seed: 20261130, Settings: settings(), Dir: dir, Limit: 3 * time.Minute,
 	})
 	if err != nil {
 		return err
