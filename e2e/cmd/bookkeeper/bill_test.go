@@ -337,10 +337,7 @@ func TestKeepEndsWithItsTill(t *testing.T) {
 	t.Parallel()
 	b, _ := newBooks(t)
 	env := func(name string) string {
-		if name == "BOOKKEEPER_OPERATOR_TOKEN" {
-			return "secret"
-		}
-		return b.pool.Config().ConnString()
+		return map[string]string{"BOOKKEEPER_OPERATOR_TOKEN": "secret", "BOOKKEEPER_POSTGRES_URL": b.pool.Config().ConnString()}[name]
 	}
 	var out strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

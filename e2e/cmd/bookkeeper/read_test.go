@@ -151,7 +151,9 @@ func TestReadStops(t *testing.T) {
 	later := h.events[0]
 	later.data = []byte(strings.Replace(string(later.data), `"v":1`, `"v":2`, 1))
 	publish(t, brokers, topic, later)
-	env := func(string) string { return b.pool.Config().ConnString() }
+	env := func(name string) string {
+		return map[string]string{"BOOKKEEPER_POSTGRES_URL": b.pool.Config().ConnString()}[name]
+	}
 	code := run(t.Context(), []string{"-brokers", brokers[0], "-topic", topic, "-group", localtest.Topic(t, "bookkeeper")}, env, t.Output())
 	if code != 1 {
 		t.Fatalf("ended with %d", code)
