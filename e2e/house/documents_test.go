@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDocumentsNameWhatExists follows every relative link, and looks up every path and make target in back quotes.
+// TestDocumentsNameWhatExists follows every relative link, to its heading where it names one, and looks up every path and make target in back quotes.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	var (
@@ -31,9 +31,17 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			target, _, _ := strings.Cut(found[1], "#")
-			if target != "" && !strings.Contains(target, "://") && !strings.HasPrefix(target, "mailto:") {
-				exists(t, name, filepath.Join(filepath.Dir(name), target))
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			page := name
+			if target != "" {
+				page = filepath.Join(filepath.Dir(name), target)
+				exists(t, name, page)
+			}
+			if anchor != "" && !slices.Contains(anchors(t, page, "#+"), anchor) {
+				t.Errorf("%s: %s has no heading for #%s", name, page, anchor)
 			}
 		}
 		for _, found := range quoted.FindAllStringSubmatch(string(text), -1) {
@@ -45,6 +53,38 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeployPageListsItsSections wants the list at the top of the page to be its sections, in their order.
+func TestDeployPageListsItsSections(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, deployPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, _, _ := strings.Cut(string(text), "\n## ")
+	var listed []string
+	for _, entry := range regexp.MustCompile(`(?m)^- \[.*\]\(#(.*)\): `).FindAllStringSubmatch(top, -1) {
+		listed = append(listed, entry[1])
+	}
+	if sections := anchors(t, deployPage, "##"); !slices.Equal(listed, sections) {
+		t.Errorf("%s lists %q, expected %q", deployPage, listed, sections)
+	}
+}
+
+// anchors are those of a page's headings of a level, such as "##", in their order.
+func anchors(t *testing.T, page, level string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Error(err)
+	}
+	var all []string
+	for _, heading := range regexp.MustCompile(`(?m)^`+level+` (.+)$`).FindAllStringSubmatch(string(text), -1) {
+		plain := regexp.MustCompile(`[^\pL\pN _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return all
 }
 
 func exists(t *testing.T, document, path string) {
