@@ -102,3 +102,24 @@ func showLogs(t *testing.T, dir string) {
 		t.Logf("== %s\n%s", filepath.Base(file), text[max(0, len(text)-6000):])
 	}
 }
+
+// in skips the test but where the suite runs as this target of the Makefile: what takes long, and has nothing to do with what a change usually
+// touches, is run there once and not in every `make test`.
+func in(t *testing.T, target string, so bool) {
+	t.Helper()
+	if !so {
+		localtest.Skip(t, "takes long, and is run by make "+target)
+	}
+}
+
+// inKafka and inCluster are in for the two targets that take such tests.
+func inKafka(t *testing.T) {
+	t.Helper()
+	given := local.GivenByEnvironment()
+	in(t, "test-kafka", given.Jars || given.Docker)
+}
+
+func inCluster(t *testing.T) {
+	t.Helper()
+	in(t, "test-redis-cluster", local.GivenByEnvironment().RedisKind == "cluster")
+}

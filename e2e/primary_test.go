@@ -16,6 +16,7 @@ import (
 // that the protocol does not have.
 func TestSaleWhileAPrimaryDies(t *testing.T) {
 	t.Parallel()
+	inCluster(t)
 	env, settings := sale.Quick(false)
 	stack := startIn(t, local.StackOptions{DataDir: t.TempDir(), PerService: 2, RedisCluster: true, Env: env})
 	for _, one := range []struct {

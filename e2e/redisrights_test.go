@@ -92,6 +92,7 @@ func (s sharedRedis) settings(t *testing.T, deployment string) map[string]string
 // and production share Redis and sell a product of the same name at the same time. Nothing is refused, so nobody touched the other's keys or channel.
 func TestServicesUnderTheirRules(t *testing.T) {
 	t.Parallel()
+	inKafka(t)
 	for name, tt := range map[string]struct {
 		standalone, encrypted bool
 		deployments           []string

@@ -200,6 +200,7 @@ func told(t *testing.T, path, words string) bool {
 // rights are taken away and given again: that costs nobody an order, and staging does not notice.
 func TestSalesUnderRights(t *testing.T) {
 	t.Parallel()
+	inKafka(t)
 	broker := localtest.GuardedKafka(t)
 	t.Run("Production", func(t *testing.T) {
 		t.Parallel()

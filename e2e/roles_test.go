@@ -95,6 +95,7 @@ func (r roles) at() postgres.Address {
 // what lives in a session.
 func TestSaleUnderItsRolesThroughAPooler(t *testing.T) {
 	t.Parallel()
+	inKafka(t)
 	r := makeRoles(t)
 	pooler := localtest.PgBouncer(t, local.PgBouncerOptions{Server: r.admin, Users: []string{user(t, r.migrate), user(t, r.run)}})
 	owner := postgres.At(pooler.URL(r.migrate))
