@@ -91,7 +91,7 @@ func (c *Client) describe(ctx context.Context, topic string) (kafkago.Topic, err
 		}
 
 		if isCode(t.Error, kafkago.UnknownTopicOrPartition) {
-			return kafkago.Topic{}, fmt.Errorf("topic %s: %w", topic, ErrNoTopic)
+			return kafkago.Topic{}, noTopic(topic)
 		}
 
 		if t.Error != nil {
@@ -101,5 +101,10 @@ func (c *Client) describe(ctx context.Context, topic string) (kafkago.Topic, err
 		return t, nil
 	}
 
-	return kafkago.Topic{}, fmt.Errorf("topic %s: %w", topic, ErrNoTopic)
+	return kafkago.Topic{}, noTopic(topic)
+}
+
+func noTopic(topic string) error {
+	return fmt.Errorf("topic %s: %w: make it (`order-consumer topics --create` makes the three topics of its settings), or name one that is there",
+		topic, ErrNoTopic)
 }

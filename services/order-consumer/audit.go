@@ -32,6 +32,9 @@ func auditBooks(ctx context.Context, e environment, args []string) int {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return exitUsage
 	}
+	if err := fitsPostgres(ctx, c.Postgres); err != nil {
+		return fail(e, exitFailed, err)
+	}
 	books, err := ledger.Open(ctx, c.Postgres, ledger.Config{
 		Pool: postgres.Config{Name: "order-consumer-audit", MaxConns: 2}, Topics: c.Kafka.Topics,
 	})
@@ -43,6 +46,9 @@ func auditBooks(ctx context.Context, e environment, args []string) int {
 	c.Redis.ClientName = "order-consumer-audit"
 	rdb := redisconn.New(redisconn.ClientOptions(c.Redis))
 	defer closer(rdb)()
+	if err := fitsRedis(ctx, rdb, c.Redis.Mode); err != nil {
+		return fail(e, exitFailed, err)
+	}
 	keys := product.Keyspace{Prefix: c.KeyPrefix}
 	err = audit.Run(ctx, audit.Sources{
 		Ledger: books, Room: waitingroom.New(rdb, keys), Status: orderstatus.New(rdb, keys, orderstatus.Config{TTL: c.StatusTTL}),

@@ -52,6 +52,9 @@ func loadLetters(s *config.Source) lettersConfig {
 }
 
 func (c lettersConfig) open(ctx context.Context) (*ledger.Ledger, error) {
+	if err := fitsPostgres(ctx, c.postgres); err != nil {
+		return nil, err
+	}
 	return ledger.Open(ctx, c.postgres, ledger.Config{
 		Pool: postgres.Config{Name: "order-consumer-operator", MaxConns: 1}, Topics: ledger.Topics{Orders: c.orders},
 	})

@@ -130,6 +130,9 @@ func (c ordersConfig) look(ctx context.Context, id order.ID, asked product.ID) (
 	v.take(trace)
 	rdb := redisconn.New(redisconn.ClientOptions(c.redis))
 	defer closer(rdb)()
+	if err := fitsRedis(ctx, rdb, c.redis.Mode); err != nil {
+		return v, err
+	}
 	keys := product.Keyspace{Prefix: c.prefix}
 	status, found, err := orderstatus.New(rdb, keys, orderstatus.Config{}).Get(ctx, id)
 	if err != nil {

@@ -145,13 +145,20 @@ func outboxStats(ctx context.Context, e environment, args []string) int {
 	})
 }
 
+func openOutbox(ctx context.Context, address postgres.Address) (*outbox.Outbox, error) {
+	if err := fitsPostgres(ctx, address); err != nil {
+		return nil, err
+	}
+	return outbox.Open(ctx, address)
+}
+
 // withOutbox runs do on the outbox of the settings.
 func withOutbox(ctx context.Context, e environment, do func(*outbox.Outbox) error) int {
 	address, ok := settings(e, postgres.Read)
 	if !ok {
 		return exitUsage
 	}
-	box, err := outbox.Open(ctx, address)
+	box, err := openOutbox(ctx, address)
 	if err == nil {
 		defer box.Close()
 		err = do(box)
@@ -183,7 +190,7 @@ func outboxReplay(ctx context.Context, e environment, args []string) int {
 		_, _ = fmt.Fprint(e.stderr, faults.String())
 		return exitUsage
 	}
-	box, err := outbox.Open(ctx, c.Postgres)
+	box, err := openOutbox(ctx, c.Postgres)
 	if err == nil {
 		defer box.Close()
 		err = replay.Command{

@@ -54,7 +54,6 @@ func topics(ctx context.Context, e environment, args []string) int {
 		return exitUsage
 	}
 	c := all.KafkaConfig
-	var err error
 	switch {
 	case *lines:
 		printTopics(e.stdout, c)
@@ -69,6 +68,10 @@ func topics(ctx context.Context, e environment, args []string) int {
 			return fail(e, exitFailed, err)
 		}
 		return 0
+	}
+	err := kafka.CheckAPIVersions(ctx, c.Client)
+	switch {
+	case err != nil: // A broker that is too old would only seem to have no topics.
 	case *create:
 		err = kafka.CreateTopics(ctx, c.Client, c.specs())
 		if errors.Is(err, kafka.ErrRights) {
