@@ -62,7 +62,7 @@ test: build warn-race ## the whole suite, with its servers and the race detector
 
 .PHONY: test-standalone
 test-standalone: ## the owners of Redis keys, on a server without cluster mode (HANJUL_REDIS_SERVER=valkey-server: on Valkey)
-	HANJUL_REDIS=standalone HANJUL_REDIS_ADDRS= $(GO_TEST) -timeout $(TEST_TIMEOUT) hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus hanjul/pkg/redisconn
+	HANJUL_REDIS=standalone HANJUL_REDIS_ADDRS= $(GO_TEST) -timeout $(TEST_TIMEOUT) hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus
 
 .PHONY: race
 race: test ## the same: the suite always runs with the race detector
