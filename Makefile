@@ -25,7 +25,7 @@ PATTERNS  = $(shell go list -m -f '{{.Dir}}/...')
 # The race detector needs a C compiler; without one the tests run all the same, and say so.
 RACE := $(if $(shell command -v $$(go env CC)),-race)
 # How long one package's tests may take before they are ended with a stack dump.
-TEST_TIMEOUT ?= 5m
+TEST_TIMEOUT ?= 10m
 # REDIS=cluster on the command line is HANJUL_REDIS=cluster in the environment.
 ifdef REDIS
 export HANJUL_REDIS := $(REDIS)
