@@ -21,6 +21,7 @@ import (
 // are to be given back; a replay cancels nothing twice; read again into tables that kept the payments only, the bills are the same.
 func TestPaymentRecipe(t *testing.T) {
 	t.Parallel()
+	inKafka(t)
 	stack := start(t, 1)
 	conn := ledgerOf(t, stack)
 	const p = product.ID("billed")

@@ -87,6 +87,7 @@ func TestSaleSurvivesEmptiedRedis(t *testing.T) {
 // TestChaosRounds is a short `make chaos`: every kind of fault once, the processes' in the first round and the servers' in the second.
 func TestChaosRounds(t *testing.T) {
 	t.Parallel()
+	inKafka(t)
 	env, settings := sale.Quick(false)
 	stack := startIn(t, local.StackOptions{DataDir: localtest.Dir(t), Persist: true, PerService: 2, Env: env})
 	kinds := sale.Kinds()
