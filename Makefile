@@ -82,8 +82,11 @@ test-redis-cluster: build warn-race ## every test that talks to Redis, and a dem
 	HANJUL_REDIS=cluster $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout $(TEST_TIMEOUT) \
 		hanjul/pkg/redisconn hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus hanjul/services/queue-api/... \
 		hanjul/services/admission-scheduler/... hanjul/services/order-consumer hanjul/services/order-consumer/internal/fulfil
-	HANJUL_REDIS=cluster $(GO_TEST) -count=1 -timeout $(TEST_TIMEOUT) -run '^TestSaleWhileAPrimaryDies$$' hanjul/e2e
 	$(MAKE) demo REDIS=cluster BUYERS=300 CHAOS=1
+
+.PHONY: test-redis-primary
+test-redis-primary: build warn-race ## sales whose primary is killed, rolled back, emptied and frozen (COUNT, 1)
+	HANJUL_REDIS=cluster $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=$(or $(COUNT),1) -timeout 60m -run '^TestSaleWhileAPrimaryDies$$' hanjul/e2e
 
 .PHONY: test-docker
 test-docker: ## images, docker-compose.yml and a sale in containers, on an engine of our own (root on Debian)

@@ -112,7 +112,7 @@ func in(t *testing.T, target string, so bool) {
 	}
 }
 
-// inKafka and inCluster are in for the two targets that take such tests.
+// inKafka and inCluster are in for the targets that take such tests.
 func inKafka(t *testing.T) {
 	t.Helper()
 	given := local.GivenByEnvironment()
@@ -121,5 +121,5 @@ func inKafka(t *testing.T) {
 
 func inCluster(t *testing.T) {
 	t.Helper()
-	in(t, "test-redis-cluster", local.GivenByEnvironment().RedisKind == "cluster")
+	in(t, "test-redis-primary", local.GivenByEnvironment().RedisKind == "cluster")
 }
