@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"hanjul/deploy/local/localtest"
 )
 
 const (
@@ -34,7 +36,7 @@ func kustomize(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("HANJUL_KUSTOMIZE")
 	if path == "" {
-		t.Skip("HANJUL_KUSTOMIZE names no kustomize; make verify-kubernetes builds the pinned one")
+		localtest.Skip(t, "HANJUL_KUSTOMIZE names no kustomize; make verify-kubernetes builds the pinned one")
 	}
 	return path
 }

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hanjul/deploy/local"
+	"hanjul/deploy/local/localtest"
 )
 
 // Where secrets are mounted, and whom to trust.
@@ -267,7 +270,7 @@ func madeSecrets(t *testing.T) string {
 	t.Helper()
 	for _, tool := range []string{"bash", "openssl", "basenc"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("the lines of docs/deploy.md need ", tool)
+			localtest.Need(t, fmt.Errorf("%s, which the lines of docs/deploy.md take: %w", tool, local.ErrMissing))
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/deploy.md"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/config"
 	"hanjul/pkg/healthcheck"
 	"hanjul/pkg/httpserver"
@@ -40,7 +41,7 @@ func TestRunAsksTheAdminPort(t *testing.T) {
 			go func() { ready <- server.Ready(t.Context()) }()
 			select {
 			case err := <-ended:
-				t.Skip("this machine has no such address: ", err)
+				localtest.Skip(t, "this machine has no such address: "+err.Error())
 			case err := <-ready:
 				if err != nil {
 					t.Fatal(err)
