@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -149,7 +150,8 @@ func untrusted(err error) error {
 		return fmt.Errorf("%w: the broker refuses our certificate, or that we have none: check KAFKA_CERT_FILE and KAFKA_KEY_FILE: %w", ErrLogin, err)
 	case errors.As(err, &plain):
 		return fmt.Errorf("%w: the broker does not speak TLS on this port: check KAFKA_TLS and the port in KAFKA_BROKERS: %w", ErrLogin, err)
-	case errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		// The context's end and the connection's deadline come together; either may be seen first.
 		return fmt.Errorf("the broker gave no answer to TLS: check KAFKA_TLS and the port in KAFKA_BROKERS: %w", err)
 	default:
 		return err

@@ -1,9 +1,12 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -208,6 +211,25 @@ func TestSettings(t *testing.T) {
 }
 
 // TestLogin tries what is wrong between a broker and its client, once each.
+// However the end of a wait for TLS shows, it names the setting to look at.
+func TestNoAnswerToTLS(t *testing.T) {
+	t.Parallel()
+
+	for name, err := range map[string]error{
+		"HungUp":   io.EOF,
+		"Context":  context.DeadlineExceeded,
+		"Deadline": &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got := untrusted(err)
+			wantErr(t, got, err)
+			wantParts(t, got, "check KAFKA_TLS")
+		})
+	}
+}
+
 func TestLogin(t *testing.T) {
 	t.Parallel()
 
