@@ -210,7 +210,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestLogin tries what is wrong between a broker and its client, once each.
 // However the end of a wait for TLS shows, it names the setting to look at.
 func TestNoAnswerToTLS(t *testing.T) {
 	t.Parallel()
@@ -230,6 +229,7 @@ func TestNoAnswerToTLS(t *testing.T) {
 	}
 }
 
+// TestLogin tries what is wrong between a broker and its client, once each.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 
