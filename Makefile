@@ -32,6 +32,11 @@ export HANJUL_REDIS := $(REDIS)
 endif
 # Vetting every dependency again would cost a minute on a cold cache; verify vets.
 GO_TEST := go test $(RACE) -vet=off
+# Most of the suite waits for servers and for time limits that it lets run out, so more packages than cores run at once.
+PACKAGES_AT_ONCE ?= 4
+# A race-detecting program sleeps a second before it exits, in case a race is still about to happen; forty packages pay for
+# that, and so does each program that a test starts from its own binary.
+export GORACE ?= atexit_sleep_ms=0
 
 ##@ Everyday
 
@@ -55,9 +60,12 @@ demo: build ## hold a sale and check its books (BUYERS STOCK SEED RATE CHAOS=1 R
 run: build ## keep the whole stack running, with a product open; state survives a restart
 	@$(BIN)/hanjul-local run
 
+# These find the binaries where they were just built.
+test test-kafka test-redis-cluster test-redis-primary: export HANJUL_BUILT := $(abspath $(BIN))
+
 .PHONY: test
 test: build warn-race ## the whole suite, with its servers and the race detector
-	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -timeout $(TEST_TIMEOUT) work
+	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -p $(PACKAGES_AT_ONCE) -timeout $(TEST_TIMEOUT) work
 	@$(MAKE) test-standalone
 
 .PHONY: test-standalone

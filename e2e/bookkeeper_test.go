@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,18 +49,12 @@ func await(t *testing.T, what string, done func(context.Context) (bool, error)) 
 // bookkeeper starts the example's process on a stack; its tables are in a schema beside the ledger's, so that one query compares them.
 func bookkeeper(t *testing.T, stack *local.Stack, name, group string, args ...string) *local.Process {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "bookkeeper")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "hanjul/e2e/cmd/bookkeeper")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the bookkeeper: %v\n%s", err, out)
-	}
 	token, err := stack.OperatorToken()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := local.StartProcess(t.Context(), local.ProcessOptions{
-		Name: name, Path: program, LogFile: filepath.Join(stack.Dir(), "logs", name),
+		Name: name, Path: filepath.Join(binaries(t), "bookkeeper"), LogFile: filepath.Join(stack.Dir(), "logs", name),
 		Args: append([]string{
 			"-brokers", stack.Setting("HANJUL_KAFKA_BROKERS"), "-topic", stack.Setting("HANJUL_TOPIC_EVENTS"), "-group", group,
 		}, args...),

@@ -18,16 +18,9 @@ import (
 // demo prepares the demo's command on servers of its own, marked so that its children are found by their environment.
 func demo(t *testing.T, env ...string) (command *exec.Cmd, mark string) {
 	t.Helper()
-	dir := binaries(t)
-	program := filepath.Join(dir, "demo")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "hanjul/e2e/cmd/demo")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the demo: %v\n%s", err, out)
-	}
 	data := localtest.Dir(t)
 	mark = "HANJUL_TEST_MARK=" + data
-	command = exec.Command(program) // ended by the signals that the tests send
+	command = exec.Command(filepath.Join(binaries(t), "demo")) // ended by the signals that the tests send
 	for _, line := range os.Environ() {
 		// The suite's shared servers are not the demo's to sell on.
 		if name, _, _ := strings.Cut(line, "="); name != "HANJUL_REDIS_ADDRS" && name != "HANJUL_POSTGRES_URL" && name != "HANJUL_KAFKA_BROKERS" {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m) }
 
-// binaries builds the three services once for all tests of this package and returns their folder.
+// binaries returns the folder of our binaries, which it builds once for all tests of this package where make has not.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir, err := built()
@@ -28,13 +28,17 @@ func binaries(t *testing.T) string {
 }
 
 var built = sync.OnceValues(func() (string, error) {
+	if dir := local.Built(); dir != "" {
+		return dir, nil
+	}
 	// Beside what make builds: a folder that this checkout alone uses, and that spares the next run the linking.
 	dir, err := filepath.Abs(filepath.Join("..", "bin", "e2e"))
 	if err != nil {
 		return "", err
 	}
 	build := exec.Command("go", "build", "-trimpath", "-o", dir+string(filepath.Separator),
-		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer")
+		"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer",
+		"hanjul/e2e/cmd/demo", "hanjul/e2e/cmd/bookkeeper")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	return dir, build.Run()

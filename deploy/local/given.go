@@ -44,6 +44,11 @@ func GivenByEnvironment() Given {
 	}
 }
 
+// Built is the folder that HANJUL_BUILT names: the binaries of this tree, which
+// make has just built there, so that the suite need not link them again. ""
+// means that whoever needs one builds it.
+func Built() string { return os.Getenv("HANJUL_BUILT") }
+
 // DataHome is the git-ignored folder at the root of the repository, which is
 // the folder with go.work above the present one, else the present folder.
 func DataHome() (string, error) {

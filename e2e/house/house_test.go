@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"hanjul/deploy/local"
 )
 
 // root is the folder of go.work; a test runs in its package's folder.
@@ -69,6 +71,19 @@ func output(name string, args ...string) ([]byte, error) {
 		return nil, errors.Join(err, errors.New(errText.String()))
 	}
 	return text, nil
+}
+
+// built gives the binary of a service: the one that make has built, else one for this test.
+func built(t *testing.T, service string) string {
+	t.Helper()
+	if dir := local.Built(); dir != "" {
+		return filepath.Join(dir, service)
+	}
+	binary := filepath.Join(t.TempDir(), service)
+	if _, err := output("go", "build", "-trimpath", "-o", binary, "hanjul/services/"+service); err != nil {
+		t.Fatal(err)
+	}
+	return binary
 }
 
 // combined runs a program and returns all that it prints.

@@ -66,10 +66,7 @@ func settingsTables(t *testing.T) string {
 	entry := regexp.MustCompile(`(?m)^(HANJUL_[A-Z_]+)( \(or .*\))?\n    (.*)\n    (.*); (no default|default .*)$`)
 	var tables strings.Builder
 	for _, service := range services {
-		binary := filepath.Join(t.TempDir(), filepath.Base(service))
-		if _, err := output("go", "build", "-trimpath", "-o", binary, service); err != nil {
-			t.Fatal(err)
-		}
+		binary := built(t, filepath.Base(service))
 		help, err := combined(binary, "-help")
 		if err != nil {
 			t.Fatal(service, err, help)

@@ -48,10 +48,7 @@ func TestStops(t *testing.T) {
 		if !slices.ContainsFunc(services, func(path string) bool { return filepath.Base(path) == s.service }) {
 			t.Fatalf("%s tells how %s stops, which is no service", deployPage, s.service)
 		}
-		binary := filepath.Join(t.TempDir(), s.service)
-		if _, err := output("go", "build", "-trimpath", "-o", binary, "hanjul/services/"+s.service); err != nil {
-			t.Fatal(err)
-		}
+		binary := built(t, s.service)
 		said, err := combined("env", slices.Concat(environ[s.service], []string{
 			"HANJUL_REDIS_ADDRS=127.0.0.1:1", "HANJUL_KAFKA_BROKERS=127.0.0.1:1", "HANJUL_POSTGRES_URL=postgres://x@127.0.0.1:1/x",
 			"HANJUL_KEY_USER_FILE=" + keys.User, "HANJUL_KEY_COMMAND_FILE=" + keys.Command, "HANJUL_READY_DRAIN=" + s.drain.String(), binary, "-validate",
