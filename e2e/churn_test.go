@@ -51,13 +51,16 @@ func judged(ctx context.Context, conn *pgx.Conn) (n int, err error) {
 // churnOrders asks for the long form of TestConsumersComeAndGo, of so many orders; `make churn` does.
 const churnOrders = "HANJUL_CHURN_ORDERS"
 
-// TestConsumersComeAndGo stops, kills and starts consumers again and again while thousands of orders are judged: eight times in all, or, in
+// TestConsumersComeAndGo stops, kills and starts consumers again and again while many orders are judged: eight times in all, or, in
 // the long form, every two seconds. Each verdict is the one of the log's order, as with a single consumer that nobody disturbs, and the
 // books balance.
 func TestConsumersComeAndGo(t *testing.T) {
 	t.Parallel()
 	const changes = 8
-	each, stock, long := 750, 500, false
+	each, stock, long := 400, 270, false
+	if given := local.GivenByEnvironment(); given.Jars || given.Docker {
+		each, stock = 750, 500
+	}
 	if text := os.Getenv(churnOrders); text != "" {
 		orders, err := strconv.Atoi(text)
 		if err != nil || orders < 4 || orders > 200_000 {
