@@ -77,7 +77,7 @@ func TestSaleSurvivesKills(t *testing.T) {
 func TestSaleSurvivesEmptiedRedis(t *testing.T) {
 	t.Parallel()
 	stack := start(t, 2)
-	report := hold(t, stack, "emptied", 200, 70, true, true)
+	report := hold(t, stack, "emptied", 300, 100, true, true)
 	if len(report.Struck) != 4 {
 		t.Fatalf("struck %v, want one of each binary and Redis", report.Struck)
 	}
