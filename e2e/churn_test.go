@@ -57,11 +57,10 @@ const churnOrders = "HANJUL_CHURN_ORDERS"
 func TestConsumersComeAndGo(t *testing.T) {
 	t.Parallel()
 	const changes = 8
-	each, stock, long := 400, 270, false
-	if given := local.GivenByEnvironment(); given.Jars || given.Docker {
-		each, stock = 750, 500
-	}
-	if text := os.Getenv(churnOrders); text != "" {
+	each, stock, long := 750, 500, false
+	if text := os.Getenv(churnOrders); text == "" {
+		inKafka(t)
+	} else {
 		orders, err := strconv.Atoi(text)
 		if err != nil || orders < 4 || orders > 200_000 {
 			t.Fatalf("%s: expected a number of orders from 4 to 200000, got %q", churnOrders, text)

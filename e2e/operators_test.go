@@ -28,8 +28,8 @@ func TestSaleWithOperators(t *testing.T) {
 	t.Parallel()
 	const (
 		id       = product.ID("helped")
-		stock    = 60
-		buyers   = 200
+		stock    = 40
+		buyers   = 150
 		takeBack = 2
 	)
 	stack := start(t, 2)
