@@ -252,6 +252,14 @@ func TestCheckAllowsWhatThePromisesAllow(t *testing.T) {
 			e.Offset = 9
 			b.Events = append(b.Events, e)
 		}},
+		{"a slot that is passed on within the millisecond", func(b *Books) {
+			b.Settings.Capacity = 1
+			for i := range b.Journal {
+				if e := &b.Journal[i]; e.Call == journal.CallOrder && b.Passes[e.Pass].Place < 1003 {
+					e.Sent = b.Passes[fmt.Sprintf("pass %d", b.Passes[e.Pass].Place-999)].Admitted.Add(300 * time.Microsecond)
+				}
+			}
+		}},
 		{"a parked order has no row", func(b *Books) {
 			b.Log.Records = append(b.Log.Records, LogRecord{Offset: 4, Kind: order.KindPlace, OrderID: orderID(50), Verified: true, Decoded: true})
 			b.Log.Committed, b.Log.End = 5, 5
