@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"hanjul/pkg/journal"
-	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 )
 
@@ -39,6 +38,7 @@ type buyer struct {
 	held     Role   // with a pass in hand
 	acted    bool   // the role of the pass was played
 	pass     string // the last one handed out; a client keeps it, and shows it when it asks for its order
+	unsure   bool   // an order was sent with it, and no answer came
 	last     string // the last call and its answer, told when the visit could not be ended
 }
 
@@ -130,14 +130,14 @@ func (b *buyer) visit(ctx context.Context) Outcome {
 			}
 			continue
 		case "lapsed":
-			return Lapsed
+			return b.leaving(ctx, Lapsed)
 		case "left", "evicted":
 			if b.role == Leaver {
 				b.play() // the answer to its leave was lost
 			}
-			return Left
+			return b.leaving(ctx, Left)
 		case "sold_out":
-			return SoldOut
+			return b.leaving(ctx, SoldOut)
 		case "not_in_line":
 			if end := b.join(ctx); end != "" {
 				return end
@@ -254,6 +254,9 @@ func (b *buyer) misbehave(ctx context.Context) Outcome {
 
 // act is what a buyer does with a pass. An empty outcome sends it back to the line's status.
 func (b *buyer) act(ctx context.Context, pass string) Outcome {
+	if b.unsure && idOf(pass) != idOf(b.pass) { // of another place
+		return b.leaving(ctx, "")
+	}
 	b.pass = pass
 	if !b.admitted {
 		b.admitted = true
@@ -280,6 +283,7 @@ func (b *buyer) act(ctx context.Context, pass string) Outcome {
 		return ""
 	case Cut:
 		if !b.acted {
+			b.unsure = true
 			a := b.client.cut(ctx, r, b.n+b.api)
 			b.write(journal.CallOrder, pass, 1, a)
 			if a.err != nil { // nobody was there to hang up on: the line says whether the pass still holds
@@ -336,43 +340,8 @@ func (b *buyer) ordered(ctx context.Context, a answer, pass string) Outcome {
 		}
 		return b.verdict(ctx, a.body.OrderID, pass, accepted)
 	}
+	b.unsure = b.unsure || a.status == 0
 	// Refused (sold out, lapsed, left) or no answer: the line says what is true now.
 	b.pause(ctx, answer{retryAfter: a.retryAfter})
 	return ""
-}
-
-// verdict asks for the order until it is judged.
-func (b *buyer) verdict(ctx context.Context, id order.ID, pass string, accepted time.Time) Outcome {
-	r := request{method: http.MethodGet, path: "/v1/orders/" + string(id), ticket: b.ticket, pass: pass}
-	for ctx.Err() == nil {
-		a := b.call(ctx, journal.CallLookup, r, 0)
-		if a.status == http.StatusOK {
-			switch order.State(a.body.Status) {
-			case order.StateConfirmed, order.StateCancelled:
-				return b.told(Confirmed, a, accepted)
-			case order.StateRejected:
-				return b.told(Rejected, a, accepted)
-			}
-		}
-		pause := lookupPause
-		if a.status != http.StatusOK {
-			pause = max(a.retryAfter, retryPause)
-		}
-		if !wait(ctx, pause+time.Duration(b.rng.Int64N(int64(lookupPause)))) {
-			break
-		}
-	}
-	return Lost
-}
-
-func (b *buyer) told(end Outcome, a answer, accepted time.Time) Outcome {
-	verdict := a.body.Status
-	if a.body.Reason != "" {
-		verdict += ": " + a.body.Reason
-	}
-	if !accepted.IsZero() {
-		b.tally.took(HopVerdict, a.read.Sub(accepted))
-	}
-	b.tally.with(func(r *Result) { r.Verdicts[verdict]++ })
-	return end
 }
