@@ -86,10 +86,11 @@ test-kafka: build warn-race ## every test that talks to Kafka, and a small demo,
 	HANJUL_KAFKA=jars $(MAKE) demo BUYERS=300
 
 .PHONY: test-redis-cluster
-test-redis-cluster: build warn-race ## every test that talks to Redis, and a demo that loses a primary, on a Redis Cluster
+test-redis-cluster: build warn-race ## every test that talks to Redis, and sales and a demo that lose a primary, on a Redis Cluster
 	HANJUL_REDIS=cluster $(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout $(TEST_TIMEOUT) \
 		hanjul/pkg/redisconn hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus hanjul/services/queue-api/... \
 		hanjul/services/admission-scheduler/... hanjul/services/order-consumer hanjul/services/order-consumer/internal/fulfil
+	$(MAKE) test-redis-primary
 	$(MAKE) demo REDIS=cluster BUYERS=300 CHAOS=1
 
 .PHONY: test-redis-primary
