@@ -27,7 +27,7 @@ type script struct {
 
 var (
 	fileForm = regexp.MustCompile(`^([a-z]+)_([a-z_]+)\.lua$`)
-	keyForm  = regexp.MustCompile(`^-- KEYS\[(\d+)\] +([a-z]\w*) +(hash|zset|string|set) +\S.*$`)
+	keyForm  = regexp.MustCompile(`^-- KEYS\[(\d+)\] +([a-z]\w*) +(hash|zset|string|set|stream) +\S.*$`)
 	argForm  = regexp.MustCompile(`^-- ARGV\[(\d+)(\.\.)?\] +([a-z]\w*) +(string|number|bytes|triple) +\S.*$`)
 	callForm = regexp.MustCompile(`redis\.(p?call)\(\s*('?)([A-Za-z_]+)('?)\s*(?:,\s*([^\s,)]+))?`)
 )

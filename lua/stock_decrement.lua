@@ -13,20 +13,25 @@
 -- KEYS[10] whot      zset  user of an ended record -> t, ms
 -- KEYS[11] tally     hash  one count per kind of move
 -- KEYS[12] clock     hash  freed
+-- KEYS[13] slots     stream  a slot became free while the capacity held people up
 -- ARGV[1]  base      number  units not sold
 -- ARGV[2]  seq       number  the ledger event that base is of
 -- ARGV[3]  create    number  1: a slot without base learns it
 -- ARGV[4]  remember  number  ms for which ended records and judged orders are kept
--- ARGV[5..] judged   triple  order_id, user, place (0 where the command had none); at most 500 triples
+-- ARGV[5]  hints     string  the channel of hints to the schedulers
+-- ARGV[6]  product   string  the product's id, which is the hint
+-- ARGV[7..] judged   triple  order_id, user, place (0 where the command had none); at most 500 triples
 --
 -- Returns {taken, freed}: taken is 1 if base and seq were set; freed is the units no longer held.
--- Foreign: writes intents, ordering, judged, waiting, away, awaytill, active, who, whot, tally, clock (owner waitingroom).
+-- Foreign: writes intents, ordering, judged, waiting, away, awaytill, active, who, whot, tally, clock, slots (owner waitingroom).
 -- Retry: harmless, and late too; a lower or equal seq sets nothing, an intent is deleted once, a record that says ordered stays.
 --   It works without settings (R4 does not hold here): the ledger has judged, whatever Redis knows.
 
 local stock, intents, ordering, judged = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiting, away, awaytill, active = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local who, whot, tally, clock = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local slots = KEYS[13]
+local hints, product = ARGV[5], ARGV[6]
 
 local PRUNE = 100 -- records and orders forgotten per call
 
@@ -43,11 +48,11 @@ local base = whole(ARGV[1], 'base', 9007199254740991)
 local seq = whole(ARGV[2], 'seq', 9007199254740991)
 local create = whole(ARGV[3], 'create', 1)
 local remember = whole(ARGV[4], 'remember', 9007199254740991)
-if (#ARGV - 4) % 3 ~= 0 or #ARGV > 1504 then
+if (#ARGV - 6) % 3 ~= 0 or #ARGV > 1506 then
   return redis.error_reply('ERR judged: expected at most 500 triples of order_id, user, place')
 end
 local places = {}
-for i = 5, #ARGV, 3 do places[i] = whole(ARGV[i + 2], 'place', 9007199254740991) end
+for i = 7, #ARGV, 3 do places[i] = whole(ARGV[i + 2], 'place', 9007199254740991) end
 
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
@@ -59,10 +64,14 @@ if known and seq > tonumber(known_seq) or not known and create == 1 then
   taken = 1
 end
 
--- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
+-- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
   local freed = redis.call('HGET', clock, 'freed')
-  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  if not freed then return end
+  if #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  redis.call('PUBLISH', hints, product)
+  redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
 -- Where the user is found. Waiting people have no record in who.
@@ -113,7 +122,7 @@ local function order(user, place, order_id, was_intent)
 end
 
 local freed = 0
-for i = 5, #ARGV, 3 do
+for i = 7, #ARGV, 3 do
   local order_id, user = ARGV[i], ARGV[i + 1]
   local intent = redis.call('HGET', intents, order_id)
   if intent then
@@ -136,5 +145,9 @@ end
 for _, user in ipairs(redis.call('ZRANGEBYSCORE', whot, '-inf', horizon, 'LIMIT', 0, PRUNE)) do
   redis.call('HDEL', who, user)
   redis.call('ZREM', whot, user)
+end
+-- Units that nobody could have before: schedulers look at a line that was sold out rarely.
+if taken == 1 and (not known or base + freed > tonumber(known)) or taken == 0 and freed > 0 then
+  redis.call('PUBLISH', hints, product)
 end
 return { taken, freed }

@@ -13,11 +13,13 @@
 -- KEYS[10] judged    zset  order_id -> t, ms
 -- ARGV[1] most      number  people to let through, 1 to 500
 -- ARGV[2] remember  number  ms for which ended records and judged orders are kept
+-- ARGV[3] share     number  of the rate, above 0, at most 1: less while what comes after the line is behind
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits}: reason is '' when it admitted as many as asked for, else
---   'empty', 'capacity', 'rate', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; next_ms is the time to the next token
---   for 'rate'; waits are ms that a slot had been free before it was given to somebody whom the capacity had held up.
+--   'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; 'lag' is 'rate' with a share
+--   below 1; next_ms is the time to the next token for both; waits are ms that a slot had been free before it was given to somebody
+--   whom the capacity had held up.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless to the bounds, which the script keeps in any number of calls; but a repeat admits others, so its client does not
 --   retry by itself (F41).
@@ -41,11 +43,16 @@ if not remember or remember < 0 or remember > 9007199254740991 or remember % 1 ~
   return redis.error_reply('ERR remember: expected a whole number from 0 to 9007199254740991')
 end
 
+local share = tonumber(ARGV[3])
+if not share or not (share > 0 and share <= 1) then
+  return redis.error_reply('ERR share: expected a number above 0, at most 1')
+end
+
 local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until =
   unpack(redis.call('HMGET', settings, 'v', 'state', 'rate', 'burst', 'cap', 'pass_ms', 'units_per_pass', 'oversub',
     'ghost', 'ghost_until'))
 if not v then return { 'absent' } end
-rate, burst, cap, pass_ms = tonumber(rate), tonumber(burst), tonumber(cap), tonumber(pass_ms)
+rate, burst, cap, pass_ms = tonumber(rate) * share, tonumber(burst), tonumber(cap), tonumber(pass_ms)
 units_per_pass, oversub = tonumber(units_per_pass), tonumber(oversub)
 
 local t = redis.call('TIME')
@@ -127,6 +134,7 @@ else
     if n == line then reason = 'empty'
     elseif by_stock <= n then reason = 'sold_out'
     elseif slots <= n then reason = 'capacity'
+    elseif share < 1 then reason = 'lag'
     else reason = 'rate' end
   end
 end
@@ -164,5 +172,5 @@ tokens = tokens - n
 redis.call('HSET', clock, 'tokens', string.format('%.9f', tokens), 'refill_ms', text(now_ms))
 
 local next_ms = 0
-if reason == 'rate' then next_ms = math.ceil((math.floor(tokens) + 1 - tokens) * 1000 / rate) end
+if reason == 'rate' or reason == 'lag' then next_ms = math.ceil((math.floor(tokens) + 1 - tokens) * 1000 / rate) end
 return answer(reason, n, next_ms, waits)

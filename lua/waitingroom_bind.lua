@@ -15,6 +15,7 @@
 -- KEYS[12] stock     hash  base, seq, held
 -- KEYS[13] tally     hash  one count per kind of move
 -- KEYS[14] bans      hash  user -> until, ms
+-- KEYS[15] slots     stream  a slot became free while the capacity held people up
 -- ARGV[1]  user      string  the user's hash, 32 hex digits
 -- ARGV[2]  place     number  of the pass
 -- ARGV[3]  order_id  string  of the pass (its jti)
@@ -23,6 +24,8 @@
 -- ARGV[6]  digest    string  of quantity and Idempotency-Key; without |
 -- ARGV[7]  quantity  number  units, 1 to 1000
 -- ARGV[8]  command   bytes   what will be sent
+-- ARGV[9]  hints     string  the channel of hints to the schedulers
+-- ARGV[10] product   string  the product's id, which is the hint
 --
 -- Returns {'closed'}: no settings (R4), or not open; nothing changed.
 -- Returns {'bound', '1'}: bound now. {'bound', '0', bytes}: bound before with the same digest; bytes are what to send.
@@ -38,6 +41,8 @@ local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local judged, intents, ordering, stock = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local tally, bans = KEYS[13], KEYS[14]
+local slots = KEYS[15]
+local hints, product = ARGV[9], ARGV[10]
 local user, order_id, digest, command = ARGV[1], ARGV[3], ARGV[6], ARGV[8]
 
 local LOW = 8796093022208 -- 2^43: places are inc * LOW + low
@@ -67,10 +72,14 @@ if not v or sale == 'not_open' then return { 'closed' } end
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 
--- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
+-- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
   local freed = redis.call('HGET', clock, 'freed')
-  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  if not freed then return end
+  if #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  redis.call('PUBLISH', hints, product)
+  redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
 -- Where the user is found. Waiting people have no record in who.

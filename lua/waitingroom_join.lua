@@ -14,9 +14,12 @@
 -- KEYS[11] stock     hash  base, seq, held
 -- KEYS[12] tally     hash  one count per kind of move
 -- KEYS[13] bans      hash  user -> until, ms
+-- KEYS[14] slots     stream  a slot became free while the capacity held people up
 -- ARGV[1]  user        string  the user's hash, 32 hex digits
 -- ARGV[2]  claimed     number  place of the user's ticket; 0 without one
 -- ARGV[3]  claimed_id  string  order id of that place; '' without one
+-- ARGV[4]  hints       string  the channel of hints to the schedulers
+-- ARGV[5]  product     string  the product's id, which is the hint
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {code, state, place, position, order_id, since_ms, lease_ms, created, called, view}; code is
@@ -28,6 +31,8 @@
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local judged, intents, stock, tally, bans = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local slots = KEYS[14]
+local hints, product = ARGV[4], ARGV[5]
 local user, claimed_id = ARGV[1], ARGV[3]
 
 local LOW = 8796093022208 -- 2^43: places are inc * LOW + low
@@ -52,10 +57,14 @@ local t = redis.call('TIME')
 local now_us = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local now_ms = math.floor(now_us / 1000)
 
--- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
+-- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
   local freed = redis.call('HGET', clock, 'freed')
-  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  if not freed then return end
+  if #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  redis.call('PUBLISH', hints, product)
+  redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
 -- Where the user is found. Waiting people have no record in who.
@@ -153,7 +162,8 @@ if state == 'waiting' or state == 'active' or state == 'ordering' then return st
 if sale == 'closed' then return standing('closed') end
 if sale == 'not_open' or opened_us == 0 then return standing('not_open') end
 if banned then return standing('banned') end
-if redis.call('ZCARD', waiting) + redis.call('ZCARD', away) >= tonumber(max_len) then return standing('full') end
+local ahead = redis.call('ZCARD', waiting)
+if ahead + redis.call('ZCARD', away) >= tonumber(max_len) then return standing('full') end
 local last, from = unpack(redis.call('HMGET', clock, 'low', 'low_from'))
 local low = math.max(tonumber(last or 0) + 1, now_us - tonumber(from or opened_us))
 local new = inc * LOW + low
@@ -164,5 +174,7 @@ redis.call('HDEL', who, user)
 redis.call('ZREM', whot, user)
 redis.call('ZADD', waiting, text(new), user)
 redis.call('HINCRBY', tally, 'joined', 1)
+-- Schedulers look at an empty line rarely.
+if ahead == 0 then redis.call('PUBLISH', hints, product) end
 state, place, order_id, since, created = 'waiting', new, '', 0, 1
 return standing('ok')

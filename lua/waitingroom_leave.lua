@@ -12,8 +12,11 @@
 -- KEYS[9]  intents   hash  order_id -> q|digest|bytes
 -- KEYS[10] stock     hash  base, seq, held
 -- KEYS[11] tally     hash  one count per kind of move
--- ARGV[1]  user   string  the user's hash, 32 hex digits
--- ARGV[2]  given  number  the place to give up
+-- KEYS[12] slots     stream  a slot became free while the capacity held people up
+-- ARGV[1]  user     string  the user's hash, 32 hex digits
+-- ARGV[2]  given    number  the place to give up
+-- ARGV[3]  hints    string  the channel of hints to the schedulers
+-- ARGV[4]  product  string  the product's id, which is the hint
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, 0, 0, view}: the user stands as told; state is 'left' with
@@ -24,6 +27,8 @@
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local intents, stock, tally = KEYS[9], KEYS[10], KEYS[11]
+local slots = KEYS[12]
+local hints, product = ARGV[3], ARGV[4]
 local user = ARGV[1]
 
 local function text(n) return string.format('%.0f', n) end
@@ -38,10 +43,14 @@ if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 
--- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most.
+-- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
+-- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
   local freed = redis.call('HGET', clock, 'freed')
-  if freed and #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  if not freed then return end
+  if #freed < 1400 then redis.call('HSET', clock, 'freed', freed .. text(at) .. ',') end
+  redis.call('PUBLISH', hints, product)
+  redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
 -- Where the user is found. Waiting people have no record in who.

@@ -12,6 +12,7 @@ type Keys struct {
 	Who, WhoT, Judged, Intents, Ordering string
 	Stock                                string
 	Seen, Changes, Tally, Admits, Bans   string
+	Slots                                string
 }
 
 // Product names the keys of one product.
@@ -23,6 +24,7 @@ func (k Keyspace) Product(id ID) Keys {
 		Who: tag + "who", WhoT: tag + "whot", Judged: tag + "judged", Intents: tag + "intents", Ordering: tag + "ordering",
 		Stock: tag + "stock",
 		Seen:  tag + "seen", Changes: tag + "changes", Tally: tag + "tally", Admits: tag + "admits", Bans: tag + "bans",
+		Slots: tag + "slots",
 	}
 }
 
@@ -37,3 +39,7 @@ func (k Keyspace) Wanted() string { return k.Prefix + "status:wanted" }
 
 // Hints is no key but the channel on which the ids of orders whose status changed are published (owner orderstatus).
 func (k Keyspace) Hints() string { return k.Prefix + "status:hints" }
+
+// GateHints is no key but the channel on which the ids of products are published whose line may move: a slot became free while the
+// capacity held people up, somebody joined an empty line, or units came back (owner waitingroom).
+func (k Keyspace) GateHints() string { return k.Prefix + "gate:hints" }

@@ -22,15 +22,16 @@ const chunk = 500
 // overwrites. Large inputs are sent in chunks; after an error some may have been applied.
 func (c *Counter) Settle(ctx context.Context, p product.ID, base, seq int64, create bool, judged []Judged) error {
 	k := c.keys.Product(p)
-	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock}
+	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock, k.Slots}
 	mayCreate := "0"
 	if create {
 		mayCreate = "1"
 	}
 	for first := true; first || len(judged) > 0; first = false {
 		n := min(chunk, len(judged))
-		args := make([]any, 0, 4+3*n)
-		args = append(args, strconv.FormatInt(base, 10), strconv.FormatInt(seq, 10), mayCreate, strconv.FormatInt(ticket.Remembered.Milliseconds(), 10))
+		args := make([]any, 0, 6+3*n)
+		args = append(args, strconv.FormatInt(base, 10), strconv.FormatInt(seq, 10), mayCreate, strconv.FormatInt(ticket.Remembered.Milliseconds(), 10),
+			c.keys.GateHints(), string(p))
 		for _, j := range judged[:n] {
 			args = append(args, string(j.OrderID), string(j.User), strconv.FormatInt(int64(j.Place), 10))
 		}

@@ -310,8 +310,8 @@ func TestSettleRefusesMoreThanItsMost(t *testing.T) {
 	b.open()
 	b.settle(5, 1, true)
 	k := b.keys
-	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock}
-	args := []any{"4", "2", "0", "1000"}
+	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock, k.Slots}
+	args := []any{"4", "2", "0", "1000", "test:hints", "p"}
 	for n := range 501 {
 		j := judged(n)
 		args = append(args, string(j.OrderID), string(j.User), strconv.FormatInt(int64(j.Place), 10))

@@ -26,6 +26,7 @@ const (
 	AdmitEmpty        AdmitReason = "empty"
 	AdmitCapacity     AdmitReason = "capacity"
 	AdmitRate         AdmitReason = "rate"
+	AdmitLag          AdmitReason = "lag" // the rate, of which the caller allowed a share only
 	AdmitPaused       AdmitReason = "paused"
 	AdmitClosed       AdmitReason = "closed"
 	AdmitNotOpen      AdmitReason = "not_open"
@@ -43,7 +44,7 @@ type AdmitResult struct {
 	Waits     []time.Duration
 	Waiting   int64         // people still waiting
 	Active    int64         // unexpired passes
-	NextToken time.Duration // of AdmitRate: until the next token
+	NextToken time.Duration // of AdmitRate and AdmitLag: until the next token
 }
 
 // Admitter lets people through. It is apart from Room because its client must not repeat a command by itself (F41).
@@ -59,14 +60,20 @@ func NewAdmitter(rdb redis.UniversalClient, keys product.Keyspace) *Admitter {
 	return &Admitter{rdb, keys, redisconn.LoadScript(lua.FS, "waitingroom_admit.lua")}
 }
 
-// Admit frees passes whose time is over (U6), forgets what ended longer ago than a ticket lives, a hundred people and a hundred orders at most,
-// then lets the first of the line through (U5), at most limit (1–AdmitMax) and within rate, capacity and stock. ErrNotReady without settings. After an error it may have run; a repeat admits others, still
-// within the bounds.
+// Admit is AdmitShare with the whole rate.
 func (a *Admitter) Admit(ctx context.Context, p product.ID, limit int) (AdmitResult, error) {
+	return a.AdmitShare(ctx, p, limit, 1)
+}
+
+// AdmitShare frees passes whose time is over (U6), forgets what ended longer ago than a ticket lives, a hundred people and a hundred
+// orders at most, then lets the first of the line through (U5), at most limit (1–AdmitMax) and within capacity, stock and the share of
+// the product's rate (above 0, at most 1; what flowed in since the last call is counted with it). ErrNotReady without settings. After an
+// error it may have run; a repeat admits others, still within the bounds.
+func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, share float64) (AdmitResult, error) {
 	k := a.keys.Product(p)
 	answer, err := a.admit.Run(ctx, a.rdb, []string{
 		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged,
-	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10))
+	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10), strconv.FormatFloat(share, 'f', -1, 64))
 	if err != nil {
 		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)
 	}

@@ -109,6 +109,37 @@ func TestAdmitRate(t *testing.T) {
 	}
 }
 
+// Of a rate of which only a share is allowed, the share flows in, and what is told is that.
+func TestAdmitShare(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	s := settings()
+	s.Rate, s.Burst = 100_000, 1000
+	b.open(s, 1, 10_000)
+	for n := range 20 {
+		b.join(user(n))
+	}
+	b.awaitTokens()
+	// A day's rate in 10 ms of it: the bucket gives what a thousandth of the rate brings.
+	v, err := b.room.View(b.ctx, b.product)
+	b.check(err)
+	b.check(b.room.SetClock(b.ctx, b.product, "tokens", 0))
+	b.check(b.room.SetClock(b.ctx, b.product, "refill_ms", v.NowMS+86_400_000))
+	r, err := b.admitter.AdmitShare(b.ctx, b.product, 5, 0.000001)
+	b.check(err)
+	if r.Reason != waitingroom.AdmitLag || r.Admitted != 0 || r.NextToken <= time.Second {
+		t.Fatalf("%+v", r)
+	}
+	for _, wrong := range []float64{0, -1, 1.01} {
+		if _, err := b.admitter.AdmitShare(b.ctx, b.product, 1, wrong); err == nil {
+			t.Errorf("a share of %g was taken", wrong)
+		}
+	}
+	if r := b.admitOnce(5); r.Reason == waitingroom.AdmitLag {
+		t.Fatalf("with the whole rate: %+v", r)
+	}
+}
+
 // Passes that a lost slot may have given out count against the capacity (F14).
 func TestAdmitGhosts(t *testing.T) {
 	t.Parallel()
