@@ -82,21 +82,23 @@ local function free_slot(at)
   redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
--- Where the user is found. Waiting people have no record in who.
+-- Where the user is found. Waiting people have no record in who, and whoever comes with a pass has one, as a rule.
 local function stored()
+  local record = redis.call('HGET', who, user)
+  if record then
+    local state, at = string.match(record, '^(%a+)|(%d+)|')
+    return state, tonumber(at)
+  end
   local place = redis.call('ZSCORE', waiting, user)
   if place then return 'waiting', tonumber(place) end
   place = redis.call('ZSCORE', away, user)
   if place then return 'away', tonumber(place) end
-  local record = redis.call('HGET', who, user)
-  if not record then return 'none', 0 end
-  local state, at = string.match(record, '^(%a+)|(%d+)|')
-  return state, tonumber(at)
+  return 'none', 0
 end
 local state, place = stored()
 
 -- R1
-local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
 if lease > 0 and lease <= now_ms then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
@@ -132,11 +134,17 @@ local function bind()
   elseif state ~= 'waiting' and state ~= 'away' and state ~= 'active' then
     redis.call('HINCRBY', tally, 'restored', 1)
   end
-  redis.call('ZREM', waiting, user)
-  redis.call('ZREM', away, user)
-  redis.call('ZREM', awaytill, user)
-  redis.call('ZREM', active, user)
-  redis.call('ZREM', whot, user)
+  -- A user is in one place only (I6).
+  if state == 'active' then
+    redis.call('ZREM', active, user)
+  elseif state == 'waiting' then
+    redis.call('ZREM', waiting, user)
+  elseif state == 'away' then
+    redis.call('ZREM', away, user)
+    redis.call('ZREM', awaytill, user)
+  else
+    redis.call('ZREM', whot, user)
+  end
   redis.call('HSET', who, user, 'ordering|' .. text(given) .. '|' .. order_id .. '|' .. text(now_ms))
   redis.call('HSET', intents, order_id, text(quantity) .. '|' .. digest .. '|' .. command)
   redis.call('ZADD', ordering, text(now_ms + ATTENTION), order_id)

@@ -22,9 +22,10 @@
 -- ARGV[5]  product     string  the product's id, which is the hint
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
--- Returns {code, state, place, position, order_id, since_ms, lease_ms, created, called, view}; code is
+-- Returns {code, state, place, position, order_id, since_ms, lease_ms, created, called, sale}; code is
 --   'ok': the user stands as told; created is 1 if this call made the place, called is 1 if it met U3.
 --   'not_open', 'closed', 'full', 'banned', 'places_ended': no new place; the user stands as told.
+--   sale is {state, queue_on, reason, opened_us, pass_epoch, base, waiting}: what an answer about one person needs of the product.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless; who is in line is told the same place, and a ticket that was taken up is now the stored place.
 
@@ -48,8 +49,8 @@ local function whole(value, name, most)
 end
 local claimed = whole(ARGV[2], 'claimed', 9007199254740991)
 
-local v, sale, max_len, opened_us, inc =
-  unpack(redis.call('HMGET', settings, 'v', 'state', 'max_len', 'opened_us', 'inc'))
+local v, sale, max_len, opened_us, inc, queue_on, reason, pass_epoch =
+  unpack(redis.call('HMGET', settings, 'v', 'state', 'max_len', 'opened_us', 'inc', 'queue_on', 'reason', 'pass_epoch'))
 if not v then return { 'absent' } end
 opened_us, inc = tonumber(opened_us or 0), tonumber(inc)
 
@@ -81,7 +82,7 @@ end
 local state, place, order_id, since = stored()
 
 -- R1
-local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
 if lease > 0 and lease <= now_ms then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
@@ -144,16 +145,7 @@ local function standing(code)
   if state == 'none' and banned then state = 'evicted' end
   return {
     code, state, text(place), position, order_id, text(since), text(lease), created, called,
-    {
-      text(now_ms),
-      redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
-        'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
-      redis.call('HMGET', stock, 'base', 'seq', 'held'),
-      redis.call('HMGET', clock, 'front'),
-      redis.call('HMGET', tally, 'admitted', 'lapsed'),
-      redis.call('ZCARD', waiting), redis.call('ZCARD', away),
-      redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
-    },
+    { sale, queue_on, reason, text(opened_us), pass_epoch, redis.call('HGET', stock, 'base'), redis.call('ZCARD', waiting) },
   }
 end
 
@@ -170,8 +162,10 @@ local new = inc * LOW + low
 -- A user's places only rise. Below their last one only after a failover that lost an incarnation, until the advance.
 if low >= LOW or new <= place then return standing('places_ended') end
 redis.call('HSET', clock, 'low', text(low))
-redis.call('HDEL', who, user)
-redis.call('ZREM', whot, user)
+if state ~= 'none' then
+  redis.call('HDEL', who, user)
+  redis.call('ZREM', whot, user)
+end
 redis.call('ZADD', waiting, text(new), user)
 redis.call('HINCRBY', tally, 'joined', 1)
 -- Schedulers look at an empty line rarely.

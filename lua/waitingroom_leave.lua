@@ -9,25 +9,23 @@
 -- KEYS[6]  active    zset  user -> expiry of the pass, ms
 -- KEYS[7]  who       hash  user -> state|place|order_id|t
 -- KEYS[8]  whot      zset  user of an ended record -> t, ms
--- KEYS[9]  intents   hash  order_id -> q|digest|bytes
--- KEYS[10] stock     hash  base, seq, held
--- KEYS[11] tally     hash  one count per kind of move
--- KEYS[12] slots     stream  a slot became free while the capacity held people up
+-- KEYS[9]  stock     hash  base, seq, held
+-- KEYS[10] tally     hash  one count per kind of move
+-- KEYS[11] slots     stream  a slot became free while the capacity held people up
 -- ARGV[1]  user     string  the user's hash, 32 hex digits
 -- ARGV[2]  given    number  the place to give up
 -- ARGV[3]  hints    string  the channel of hints to the schedulers
 -- ARGV[4]  product  string  the product's id, which is the hint
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
--- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, 0, 0, view}: the user stands as told; state is 'left' with
---   the given place if it was given up, now or before.
+-- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, 0, 0, sale}: the user stands as told; state is 'left' with
+--   the given place if it was given up, now or before; sale is {state, queue_on, reason, opened_us, pass_epoch, base, waiting}.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless; a place that was given up is no longer in any set.
 
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local intents, stock, tally = KEYS[9], KEYS[10], KEYS[11]
-local slots = KEYS[12]
+local stock, tally, slots = KEYS[9], KEYS[10], KEYS[11]
 local hints, product = ARGV[3], ARGV[4]
 local user = ARGV[1]
 
@@ -38,7 +36,9 @@ if not given or given < 1 or given > 9007199254740991 or given % 1 ~= 0 then
   return redis.error_reply('ERR given: expected a whole number from 1 to 9007199254740991')
 end
 
-if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
+local v, sale, opened_us, queue_on, reason, pass_epoch =
+  unpack(redis.call('HMGET', settings, 'v', 'state', 'opened_us', 'queue_on', 'reason', 'pass_epoch'))
+if not v then return { 'absent' } end
 
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
@@ -67,7 +67,7 @@ end
 local state, place, order_id, since = stored()
 
 -- R1
-local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
 if lease > 0 and lease <= now_ms then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
@@ -101,14 +101,5 @@ elseif state == 'away' then
 end
 return {
   'ok', state, text(place), position, order_id, text(since), text(lease), 0, 0,
-  {
-    text(now_ms),
-    redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
-      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
-    redis.call('HMGET', stock, 'base', 'seq', 'held'),
-    redis.call('HMGET', clock, 'front'),
-    redis.call('HMGET', tally, 'admitted', 'lapsed'),
-    redis.call('ZCARD', waiting), redis.call('ZCARD', away),
-    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
-  },
+  { sale, queue_on, reason, opened_us, pass_epoch, redis.call('HGET', stock, 'base'), redis.call('ZCARD', waiting) },
 }

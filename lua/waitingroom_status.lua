@@ -22,8 +22,8 @@
 -- ARGV[5]  product     string  the product's id, which is the hint
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
--- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, created, called, view}: the user stands as told; created
---   is always 0, called is 1 if this call met U3.
+-- Returns {'ok', state, place, position, order_id, since_ms, lease_ms, created, called, sale}: the user stands as told; created
+--   is always 0, called is 1 if this call met U3; sale is {state, queue_on, reason, opened_us, pass_epoch, base, waiting}.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless; a ticket that was taken up is now the stored place.
 
@@ -47,7 +47,8 @@ local function whole(value, name, most)
 end
 local claimed = whole(ARGV[2], 'claimed', 9007199254740991)
 
-local v, inc = unpack(redis.call('HMGET', settings, 'v', 'inc'))
+local v, sale, opened_us, inc, queue_on, reason, pass_epoch =
+  unpack(redis.call('HMGET', settings, 'v', 'state', 'opened_us', 'inc', 'queue_on', 'reason', 'pass_epoch'))
 if not v then return { 'absent' } end
 inc = tonumber(inc)
 
@@ -79,7 +80,7 @@ end
 local state, place, order_id, since = stored()
 
 -- R1
-local lease = tonumber(redis.call('ZSCORE', active, user) or 0)
+local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
 if lease > 0 and lease <= now_ms then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
@@ -141,14 +142,5 @@ if state == 'waiting' then position = redis.call('ZRANK', waiting, user) + 1 end
 if state == 'none' and banned then state = 'evicted' end
 return {
   'ok', state, text(place), position, order_id, text(since), text(lease), 0, called,
-  {
-    text(now_ms),
-    redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
-      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
-    redis.call('HMGET', stock, 'base', 'seq', 'held'),
-    redis.call('HMGET', clock, 'front'),
-    redis.call('HMGET', tally, 'admitted', 'lapsed'),
-    redis.call('ZCARD', waiting), redis.call('ZCARD', away),
-    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
-  },
+  { sale, queue_on, reason, opened_us, pass_epoch, redis.call('HGET', stock, 'base'), redis.call('ZCARD', waiting) },
 }

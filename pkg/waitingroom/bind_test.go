@@ -227,7 +227,7 @@ func TestRoomBindSoldOutKeepsThePass(t *testing.T) {
 	if r := b.bind(b.request(user(2), second.Place, 2)); r.Outcome != waitingroom.BindSoldOut {
 		t.Fatalf("bind: %+v", r)
 	}
-	if s := b.status(user(2)); s.State != waitingroom.Active || s.Product.Held != 1 {
+	if s := b.status(user(2)); s.State != waitingroom.Active || b.view().Held != 1 {
 		t.Fatalf("after sold out: %+v", s)
 	}
 	if r := b.bind(b.request(user(2), second.Place, 1)); r.Outcome != waitingroom.BindBound {
@@ -284,7 +284,7 @@ func TestRoomBindOutOfForm(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if s := b.status(user(1)); s.State != waitingroom.Active || s.Product.Held != 0 {
+	if s := b.status(user(1)); s.State != waitingroom.Active || b.view().Held != 0 {
 		t.Fatalf("after refusals: %+v", s)
 	}
 }

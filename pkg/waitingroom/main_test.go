@@ -102,6 +102,13 @@ func (b *bundle) status(u product.UserHash) waitingroom.Standing {
 	return s
 }
 
+func (b *bundle) view() waitingroom.ProductView {
+	b.t.Helper()
+	v, err := b.room.View(b.ctx, b.product)
+	b.check(err)
+	return v
+}
+
 // admit lets through until n are in or the script names a reason; tokens come with time, so it polls.
 func (b *bundle) admit(n int) {
 	b.t.Helper()

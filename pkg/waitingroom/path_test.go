@@ -33,8 +33,8 @@ func TestRoomPath(t *testing.T) {
 	if admitted.State != waitingroom.Active || admitted.Place != s.Place || admitted.LeaseEndMS != admitted.AdmittedMS+settings().PassMS {
 		t.Fatalf("admitted: %+v", admitted)
 	}
-	if admitted.Product.Front != s.Place || admitted.Product.Active != 1 || admitted.Product.Admitted != 1 {
-		t.Fatalf("product: %+v", admitted.Product)
+	if v := b.view(); v.Front != s.Place || v.Active != 1 || v.Admitted != 1 {
+		t.Fatalf("product: %+v", v)
 	}
 	b.balance()
 	request := b.request(user(1), s.Place, 2)
@@ -44,7 +44,7 @@ func TestRoomPath(t *testing.T) {
 	if r := b.bind(request); r.Outcome != waitingroom.BindBound || r.First || string(r.Command) != string(request.Command) {
 		t.Fatalf("bind again: %+v", r)
 	}
-	if o := b.status(user(1)); o.State != waitingroom.Ordering || o.OrderID != request.OrderID || o.Product.Held != 2 || o.Product.Free() != 8 {
+	if o := b.status(user(1)); o.State != waitingroom.Ordering || o.OrderID != request.OrderID || b.view().Held != 2 || b.view().Free() != 8 {
 		t.Fatalf("ordering: %+v", o)
 	}
 	b.balance()
@@ -60,7 +60,7 @@ func TestRoomPath(t *testing.T) {
 	b.check(b.counter.Settle(b.ctx, b.product, 8, 1, false, []stock.Judged{{OrderID: request.OrderID, User: user(1), Place: s.Place}}))
 	intents(false)
 	o := b.status(user(1))
-	if o.State != waitingroom.Ordered || o.OrderID != request.OrderID || o.Product.Held != 0 || o.Product.Base != 8 || o.Product.Seq != 1 {
+	if o.State != waitingroom.Ordered || o.OrderID != request.OrderID || o.Product.Base != 8 || b.view().Held != 0 || b.view().Seq != 1 {
 		t.Fatalf("ordered: %+v", o)
 	}
 	if r := b.bind(request); r.Outcome != waitingroom.BindJudged {

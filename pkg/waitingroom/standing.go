@@ -44,7 +44,19 @@ type Standing struct {
 	// CalledNow says that this call met a ticket whose place was called before the loss of which this slot knows nothing (U3):
 	// the caller asks the ledger for its order (orderstatus.Want with deadline 0).
 	CalledNow bool
-	Product   ProductView
+	Product   Sale
+}
+
+// Sale is what an answer about one person needs of the product, at the instant of their standing. The rest is in ProductView: it
+// would cost more to read, for every person, than the standing itself.
+type Sale struct {
+	State      product.State
+	QueueOn    bool
+	Reason     string // shown to people; "" for none
+	OpenedUS   int64  // first opening, microseconds since 1970; 0: never opened
+	PassEpoch  int64  // passes of a lower one are revoked
+	StockKnown bool   // false: Base is not loaded
+	Base       int64  // units not sold
 }
 
 // ProductView is a product's public state at one instant of Redis TIME.
@@ -69,12 +81,16 @@ type ProductView struct {
 // Free is what can still be bound: Base − Held, never below 0.
 func (v ProductView) Free() int64 { return max(0, v.Base-v.Held) }
 
-// standing reads {code, state, place, position, order_id, since, lease, created, called, view}.
+// standing reads {code, state, place, position, order_id, since, lease, created, called, {state, queue_on, reason, opened_us, pass_epoch, base, waiting}}.
 func standing(a redisconn.Answer) (Standing, error) {
 	s := Standing{
 		State: State(a.Text(1)), Place: product.Place(a.Int(2)), Position: a.Int(3), OrderID: order.ID(a.Text(4)),
 		LeaseEndMS: a.Int(6), Created: a.Int(7) == 1, CalledNow: a.Int(8) == 1,
-		Product: view(a.List(9)),
+	}
+	sale := a.List(9)
+	s.Product = Sale{
+		State: product.State(sale.Text(0)), QueueOn: sale.Int(1) == 1, Reason: sale.Text(2), OpenedUS: sale.Int(3), PassEpoch: sale.Int(4),
+		StockKnown: sale.Text(5) != "", Base: sale.Int(5),
 	}
 	if s.State == Active {
 		s.AdmittedMS = a.Int(5)
@@ -82,7 +98,7 @@ func standing(a redisconn.Answer) (Standing, error) {
 	if s.Position > 0 {
 		s.Ahead = s.Position - 1
 	}
-	s.Total = s.Product.Waiting
+	s.Total = sale.Int(6)
 	return s, a.Err()
 }
 

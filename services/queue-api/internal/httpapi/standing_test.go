@@ -11,23 +11,21 @@ import (
 // TestShown goes through every state with every trouble of the product at once and one by one.
 func TestShown(t *testing.T) {
 	t.Parallel()
-	view := func(state product.State, queueOn, known bool, base int64) waitingroom.ProductView {
-		v := waitingroom.ProductView{StockKnown: known, Base: base}
-		v.State, v.QueueOn = state, queueOn
-		return v
+	sale := func(state product.State, queueOn, known bool, base int64) waitingroom.Sale {
+		return waitingroom.Sale{State: state, QueueOn: queueOn, StockKnown: known, Base: base}
 	}
-	fine := view(product.Open, true, true, 1)
+	fine := sale(product.Open, true, true, 1)
 	products := []struct {
-		view waitingroom.ProductView
+		sale waitingroom.Sale
 		want string // "" where the person's own status shows
 	}{
 		{fine, ""},
-		{view(product.Open, true, false, 0), ""}, // stock not loaded is not sold out
-		{view(product.Closed, false, true, 0), statusClosed},
-		{view(product.NotOpen, false, true, 0), statusNotOpen},
-		{view(product.Paused, false, true, 0), statusQueueOff},
-		{view(product.Paused, true, true, 0), statusSoldOut},
-		{view(product.Paused, true, true, 1), statusPaused},
+		{sale(product.Open, true, false, 0), ""}, // stock not loaded is not sold out
+		{sale(product.Closed, false, true, 0), statusClosed},
+		{sale(product.NotOpen, false, true, 0), statusNotOpen},
+		{sale(product.Paused, false, true, 0), statusQueueOff},
+		{sale(product.Paused, true, true, 0), statusSoldOut},
+		{sale(product.Paused, true, true, 1), statusPaused},
 	}
 	states := []struct {
 		state   waitingroom.State
@@ -52,7 +50,7 @@ func TestShown(t *testing.T) {
 			if s.gives && p.want != "" {
 				want = p.want
 			}
-			if got := shown(waitingroom.Standing{State: s.state, Product: p.view}); got != want {
+			if got := shown(waitingroom.Standing{State: s.state, Product: p.sale}); got != want {
 				t.Errorf("%s in a product that is %s: got %s, want %s", s.state, p.want, got, want)
 			}
 		}
