@@ -303,6 +303,10 @@ func TestScriptsReadSlices(t *testing.T) {
 				if !strings.Contains(rest, "'LIMIT', 0, ") {
 					t.Errorf("%s: expected a LIMIT", name)
 				}
+			case "XRANGE", "XREVRANGE":
+				if !strings.Contains(rest, "'COUNT', ") {
+					t.Errorf("%s: expected a COUNT", name)
+				}
 			case "ZRANGE", "ZREVRANGE":
 				if bounds := strings.Split(rest, ", "); len(bounds) < 2 || strings.HasPrefix(bounds[1], "-") {
 					t.Errorf("%s: expected an end that does not count from the end", name)

@@ -14,6 +14,7 @@
 -- KEYS[11] tally     hash  one count per kind of move
 -- KEYS[12] clock     hash  freed
 -- KEYS[13] slots     stream  a slot became free while the capacity held people up
+-- KEYS[14] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1]  base      number  units not sold
 -- ARGV[2]  seq       number  the ledger event that base is of
 -- ARGV[3]  create    number  1: a slot without base learns it
@@ -23,14 +24,15 @@
 -- ARGV[7..] judged   triple  order_id, user, place (0 where the command had none); at most 500 triples
 --
 -- Returns {taken, freed}: taken is 1 if base and seq were set; freed is the units no longer held.
--- Foreign: writes intents, ordering, judged, waiting, away, awaytill, active, who, whot, tally, clock, slots (owner waitingroom).
+-- Foreign: writes intents, ordering, judged, waiting, away, awaytill, active, who, whot, tally, clock, slots, changes
+--   (owner waitingroom).
 -- Retry: harmless, and late too; a lower or equal seq sets nothing, an intent is deleted once, a record that says ordered stays.
 --   It works without settings (R4 does not hold here): the ledger has judged, whatever Redis knows.
 
 local stock, intents, ordering, judged = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiting, away, awaytill, active = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local who, whot, tally, clock = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local slots = KEYS[13]
+local slots, changes = KEYS[13], KEYS[14]
 local hints, product = ARGV[5], ARGV[6]
 
 local PRUNE = 100 -- records and orders forgotten per call
@@ -74,6 +76,9 @@ local function free_slot(at)
   redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
+-- What the readers of the line follow; the newest hundred thousand moves (F26).
+local function changed(move) redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', move) end
+
 -- Where the user is found. Waiting people have no record in who.
 local function stored(user)
   local place = redis.call('ZSCORE', waiting, user)
@@ -102,6 +107,7 @@ local function order(user, place, order_id, was_intent)
   if at > place or state == 'ordered' and named == order_id then return end
   if state == 'waiting' or state == 'away' or state == 'active' then
     redis.call('ZREM', waiting, user)
+    if state == 'waiting' then changed('-' .. text(at)) end
     redis.call('ZREM', away, user)
     redis.call('ZREM', awaytill, user)
     if state == 'active' then

@@ -11,6 +11,7 @@
 -- KEYS[8]  tally     hash  one count per kind of move
 -- KEYS[9]  admits    hash  second -> admissions, the last 120 seconds
 -- KEYS[10] judged    zset  order_id -> t, ms
+-- KEYS[11] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1] most      number  people to let through, 1 to 500
 -- ARGV[2] remember  number  ms for which ended records and judged orders are kept
 -- ARGV[3] share     number  of the rate, above 0, at most 1: less while what comes after the line is behind
@@ -26,6 +27,7 @@
 
 local settings, clock, waiting, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local who, whot, stock, tally, admits, judged = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local changes = KEYS[11]
 
 local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is told as many
 local PRUNE = 100 -- records and orders forgotten per call
@@ -154,6 +156,8 @@ if n > 0 then
     front = math.max(front, place)
   end
   redis.call('ZREM', waiting, unpack(gone))
+  -- They were the first, so one entry says it for all of them. The newest hundred thousand moves are kept (F26).
+  redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '<' .. text(tonumber(first[#first])))
   redis.call('ZADD', active, unpack(leases))
   redis.call('HSET', who, unpack(records))
   redis.call('HSET', clock, 'front', text(front))

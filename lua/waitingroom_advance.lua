@@ -4,6 +4,7 @@
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who advances
 -- KEYS[3] clock      hash    low, low_from, front, run, history
+-- KEYS[4] changes    stream  *inc: the line begins anew for whoever follows it
 -- ARGV[1] nonce  string  of advance_begin
 -- ARGV[2] inc    number  the ledger's new line_inc, 1 to 1023
 -- ARGV[3] front  number  highest admitted place by the ledger, 0 for none
@@ -13,7 +14,7 @@
 -- Returns {'absent'}: no settings (R4); the slot must be restored instead.
 -- Retry: harmless; an inc is given out once, so the slot's inc tells that it was this call's.
 
-local settings, restoring, clock = KEYS[1], KEYS[2], KEYS[3]
+local settings, restoring, clock, changes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local nonce = ARGV[1]
 
 local function text(n) return string.format('%.0f', n) end
@@ -43,5 +44,6 @@ redis.call('HSET', settings, 'inc', text(inc))
 redis.call('HSET', clock, 'front', text(math.max(front, tonumber(known_front or 0))),
   'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'),
   'history', string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '')
+redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '*' .. text(inc))
 redis.call('DEL', restoring)
 return { 'ok' }

@@ -16,6 +16,7 @@
 -- KEYS[13] tally     hash  one count per kind of move
 -- KEYS[14] bans      hash  user -> until, ms
 -- KEYS[15] slots     stream  a slot became free while the capacity held people up
+-- KEYS[16] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1]  user      string  the user's hash, 32 hex digits
 -- ARGV[2]  place     number  of the pass
 -- ARGV[3]  order_id  string  of the pass (its jti)
@@ -41,7 +42,7 @@ local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local judged, intents, ordering, stock = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local tally, bans = KEYS[13], KEYS[14]
-local slots = KEYS[15]
+local slots, changes = KEYS[15], KEYS[16]
 local hints, product = ARGV[9], ARGV[10]
 local user, order_id, digest, command = ARGV[1], ARGV[3], ARGV[6], ARGV[8]
 
@@ -81,6 +82,9 @@ local function free_slot(at)
   redis.call('PUBLISH', hints, product)
   redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
+
+-- What the readers of the line follow; the newest hundred thousand moves (F26).
+local function changed(move) redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', move) end
 
 -- Where the user is found. Waiting people have no record in who, and whoever comes with a pass has one, as a rule.
 local function stored()
@@ -139,6 +143,7 @@ local function bind()
     redis.call('ZREM', active, user)
   elseif state == 'waiting' then
     redis.call('ZREM', waiting, user)
+    changed('-' .. text(place))
   elseif state == 'away' then
     redis.call('ZREM', away, user)
     redis.call('ZREM', awaytill, user)

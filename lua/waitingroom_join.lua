@@ -15,6 +15,7 @@
 -- KEYS[12] tally     hash  one count per kind of move
 -- KEYS[13] bans      hash  user -> until, ms
 -- KEYS[14] slots     stream  a slot became free while the capacity held people up
+-- KEYS[15] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1]  user        string  the user's hash, 32 hex digits
 -- ARGV[2]  claimed     number  place of the user's ticket; 0 without one
 -- ARGV[3]  claimed_id  string  order id of that place; '' without one
@@ -32,7 +33,7 @@
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local judged, intents, stock, tally, bans = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local slots = KEYS[14]
+local slots, changes = KEYS[14], KEYS[15]
 local hints, product = ARGV[4], ARGV[5]
 local user, claimed_id = ARGV[1], ARGV[3]
 
@@ -68,6 +69,9 @@ local function free_slot(at)
   redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
 
+-- What the readers of the line follow; the newest hundred thousand moves (F26).
+local function changed(move) redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', move) end
+
 -- Where the user is found. Waiting people have no record in who.
 local function stored()
   local place = redis.call('ZSCORE', waiting, user)
@@ -97,6 +101,7 @@ if state == 'away' then
   redis.call('ZREM', away, user)
   redis.call('ZREM', awaytill, user)
   redis.call('ZADD', waiting, text(place), user)
+  changed('+' .. text(place))
   state = 'waiting'
 end
 
@@ -119,6 +124,8 @@ if claimed > 0 and not banned then
     redis.call('HDEL', who, user)
     redis.call('ZREM', whot, user)
     redis.call('ZADD', waiting, text(claimed), user)
+    if state == 'waiting' then changed('-' .. text(place)) end
+    changed('+' .. text(claimed))
     -- The counter was rolled back with the slot: it must not give this number out again.
     local low = claimed % LOW
     if claimed - low == inc * LOW and low > tonumber(redis.call('HGET', clock, 'low') or 0) then
@@ -128,6 +135,8 @@ if claimed > 0 and not banned then
   elseif open_claim and state == 'waiting' and math.floor(claimed / LOW) < math.floor(place / LOW) then
     -- U2: joined anew after the loss, then showed the old ticket.
     redis.call('ZADD', waiting, 'LT', text(claimed), user)
+    changed('-' .. text(place))
+    changed('+' .. text(claimed))
     place = claimed
   elseif state == 'none' then
     -- U3: called before the loss.
@@ -167,6 +176,7 @@ if state ~= 'none' then
   redis.call('ZREM', whot, user)
 end
 redis.call('ZADD', waiting, text(new), user)
+changed('+' .. text(new))
 redis.call('HINCRBY', tally, 'joined', 1)
 -- Schedulers look at an empty line rarely.
 if ahead == 0 then redis.call('PUBLISH', hints, product) end

@@ -12,6 +12,7 @@
 -- KEYS[9]  stock     hash  base, seq, held
 -- KEYS[10] tally     hash  one count per kind of move
 -- KEYS[11] slots     stream  a slot became free while the capacity held people up
+-- KEYS[12] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1]  user     string  the user's hash, 32 hex digits
 -- ARGV[2]  given    number  the place to give up
 -- ARGV[3]  hints    string  the channel of hints to the schedulers
@@ -25,7 +26,7 @@
 
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local stock, tally, slots = KEYS[9], KEYS[10], KEYS[11]
+local stock, tally, slots, changes = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local hints, product = ARGV[3], ARGV[4]
 local user = ARGV[1]
 
@@ -52,6 +53,9 @@ local function free_slot(at)
   redis.call('PUBLISH', hints, product)
   redis.call('XADD', slots, 'NOMKSTREAM', 'MAXLEN', '~', '100', '*', 'at', text(at))
 end
+
+-- What the readers of the line follow; the newest hundred thousand moves (F26).
+local function changed(move) redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', move) end
 
 -- Where the user is found. Waiting people have no record in who.
 local function stored()
@@ -81,6 +85,7 @@ end
 -- U9, for this place only: a late leave must not end the user's next life (F25).
 if place == given and (state == 'waiting' or state == 'away' or state == 'active') then
   redis.call('ZREM', waiting, user)
+  if state == 'waiting' then changed('-' .. text(place)) end
   redis.call('ZREM', away, user)
   redis.call('ZREM', awaytill, user)
   if state == 'active' then

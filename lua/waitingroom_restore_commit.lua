@@ -4,6 +4,7 @@
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who restores
 -- KEYS[3] clock      hash    low_from, tokens, refill_ms, front, run, history
+-- KEYS[4] changes    stream  *inc: the line begins anew for whoever follows it
 -- ARGV[1]  nonce           string  of restore_begin
 -- ARGV[2]  inc             number  the ledger's new line_inc, 1 to 1023
 -- ARGV[3]  front           number  highest admitted place by the ledger, 0 for none
@@ -31,7 +32,7 @@
 -- Returns {'open'}: opened with another inc; nothing changed.
 -- Retry: harmless; an inc is given out once, so the slot's inc tells that it was this call's.
 
-local settings, restoring, clock = KEYS[1], KEYS[2], KEYS[3]
+local settings, restoring, clock, changes = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local nonce, inc, front, ghost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local v, state, queue_on, rate = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local burst, cap, pass_ms, order_ttl = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
@@ -89,5 +90,6 @@ local last = math.max(tonumber(redis.call('HGET', clock, 'front') or 0), tonumbe
 redis.call('HSET', clock, 'tokens', '0', 'refill_ms', text(now_ms), 'front', text(last),
   'run', string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'),
   'history', string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or '')
+redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '*' .. inc)
 redis.call('DEL', restoring)
 return { 'ok' }

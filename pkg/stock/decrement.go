@@ -22,7 +22,7 @@ const chunk = 500
 // overwrites. Large inputs are sent in chunks; after an error some may have been applied.
 func (c *Counter) Settle(ctx context.Context, p product.ID, base, seq int64, create bool, judged []Judged) error {
 	k := c.keys.Product(p)
-	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock, k.Slots}
+	keys := []string{k.Stock, k.Intents, k.Ordering, k.Judged, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Tally, k.Clock, k.Slots, k.Changes}
 	mayCreate := "0"
 	if create {
 		mayCreate = "1"

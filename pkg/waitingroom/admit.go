@@ -72,7 +72,7 @@ func (a *Admitter) Admit(ctx context.Context, p product.ID, limit int) (AdmitRes
 func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, share float64) (AdmitResult, error) {
 	k := a.keys.Product(p)
 	answer, err := a.admit.Run(ctx, a.rdb, []string{
-		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged,
+		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged, k.Changes,
 	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10), strconv.FormatFloat(share, 'f', -1, 64))
 	if err != nil {
 		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)

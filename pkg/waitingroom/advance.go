@@ -13,7 +13,7 @@ import (
 // ErrNotHolder: the nonce does not hold it, begin again. ErrNotReady: the data are gone, restore. Safe to repeat.
 func (r *Room) Advance(ctx context.Context, p product.ID, nonce string, inc int, front product.Place) error {
 	k := r.keys.Product(p)
-	answer, err := r.run(ctx, r.scripts.advance, p, []string{k.Settings, k.Restoring, k.Clock}, nonce, strconv.Itoa(inc), front.String())
+	answer, err := r.run(ctx, r.scripts.advance, p, []string{k.Settings, k.Restoring, k.Clock, k.Changes}, nonce, strconv.Itoa(inc), front.String())
 	if err != nil {
 		return fmt.Errorf("advance: %w", err)
 	}

@@ -64,7 +64,7 @@ type BindResult struct {
 func (r *Room) Bind(ctx context.Context, b BindRequest) (BindResult, error) {
 	k := r.keys.Product(b.Product)
 	answer, err := r.run(ctx, r.scripts.bind, b.Product, []string{
-		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Ordering, k.Stock, k.Tally, k.Bans, k.Slots,
+		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Ordering, k.Stock, k.Tally, k.Bans, k.Slots, k.Changes,
 	}, string(b.User), b.Place.String(), string(b.OrderID), strconv.FormatInt(b.ExpiresMS, 10), strconv.FormatInt(b.Epoch, 10),
 		b.Digest, strconv.Itoa(b.Quantity), b.Command, r.keys.GateHints(), string(b.Product))
 	if err != nil {

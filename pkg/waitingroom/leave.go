@@ -13,7 +13,7 @@ import (
 func (r *Room) Leave(ctx context.Context, p product.ID, u product.UserHash, place product.Place) (Standing, error) {
 	k := r.keys.Product(p)
 	answer, err := r.run(ctx, r.scripts.leave, p, []string{
-		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Slots,
+		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Slots, k.Changes,
 	}, string(u), place.String(), r.keys.GateHints(), string(p))
 	if err != nil {
 		return Standing{}, fmt.Errorf("leave: %w", err)

@@ -18,7 +18,7 @@ func (r *Room) RestoreCommit(ctx context.Context, p product.ID, nonce string, s 
 	}
 	k := r.keys.Product(p)
 	args := append([]any{nonce, strconv.Itoa(inc), front.String(), strconv.Itoa(ghost)}, s.args()...)
-	answer, err := r.run(ctx, r.scripts.restoreCommit, p, []string{k.Settings, k.Restoring, k.Clock}, args...)
+	answer, err := r.run(ctx, r.scripts.restoreCommit, p, []string{k.Settings, k.Restoring, k.Clock, k.Changes}, args...)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

@@ -29,7 +29,7 @@ type Room struct {
 
 type scripts struct {
 	join, status, leave, bind, due, acked, forsake                   *redisconn.Script
-	view, line, audit, membership                                    *redisconn.Script
+	view, watch, line, audit, membership                             *redisconn.Script
 	restoreBegin, restoreRenew, restoreCommit, advanceBegin, advance *redisconn.Script
 	settingsPut, loadAsked                                           *redisconn.Script
 }
@@ -41,7 +41,7 @@ func New(rdb redis.UniversalClient, keys product.Keyspace) *Room {
 		join: load("waitingroom_join.lua"), status: load("waitingroom_status.lua"), leave: load("waitingroom_leave.lua"),
 		bind: load("waitingroom_bind.lua"), due: load("waitingroom_due.lua"), acked: load("waitingroom_acked.lua"),
 		forsake: load("waitingroom_forsake.lua"),
-		view:    load("waitingroom_view.lua"), line: load("waitingroom_line.lua"), audit: load("waitingroom_audit.lua"),
+		view:    load("waitingroom_view.lua"), watch: load("waitingroom_watch.lua"), line: load("waitingroom_line.lua"), audit: load("waitingroom_audit.lua"),
 		membership:   load("waitingroom_membership.lua"),
 		restoreBegin: load("waitingroom_restore_begin.lua"), restoreRenew: load("waitingroom_restore_renew.lua"),
 		restoreCommit: load("waitingroom_restore_commit.lua"), advanceBegin: load("waitingroom_advance_begin.lua"),
