@@ -136,7 +136,7 @@ func TestServicesUnderTheirRules(t *testing.T) {
 				t.Errorf("keys begin with %v, %v, expected %v", seen, err, prefixes)
 			}
 			channels, err := shared.admin.PubSubChannels(t.Context(), "*").Result()
-			if err != nil || len(channels) != len(tt.deployments) {
+			if err != nil || len(channels) != 2*len(tt.deployments) { // of statuses and of the gate
 				t.Errorf("channels: %v, %v", channels, err)
 			}
 		})

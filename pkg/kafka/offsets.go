@@ -81,7 +81,7 @@ func (c *Client) offsetsOf(ctx context.Context, topic string, partitions ...int)
 // topic; partitions without one are absent.
 func Committed(ctx context.Context, cfg Config, group, topic string) (committed map[int]int64, err error) {
 	err = once(ctx, cfg.withTopics(topic), func(ctx context.Context, c *Client) error {
-		committed, err = c.committed(ctx, group, topic)
+		committed, err = c.Committed(ctx, group, topic)
 
 		return err
 	})
@@ -89,7 +89,9 @@ func Committed(ctx context.Context, cfg Config, group, topic string) (committed 
 	return committed, err
 }
 
-func (c *Client) committed(ctx context.Context, group, topic string) (map[int]int64, error) {
+// Committed is the function Committed on connections that are there already. It
+// asks once: an error may pass by itself.
+func (c *Client) Committed(ctx context.Context, group, topic string) (map[int]int64, error) {
 	count, err := c.Partitions(ctx, topic)
 	if err != nil {
 		return nil, err

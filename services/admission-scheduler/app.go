@@ -80,9 +80,17 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 		return nil, err
 	}
 
+	asking, err := kafka.NewClient(c.Kafka)
+	if err != nil {
+		app.end()
+		return nil, err
+	}
+	app.close = append(app.close, asking.Close)
 	loop, err := admit.New(logger, admit.Config{
 		Room: room, Admitter: waitingroom.NewAdmitter(rdbOnce, keys), Ledger: books, Producer: producer,
 		TopicOrders: c.TopicOrders, Commands: c.KeyCommand,
+		Triggers: c.Triggers, Sources: map[admit.Trigger]admit.Source{admit.PubSub: room.Follow},
+		Lag:  lag(c, asking, box),
 		Tick: c.Tick, Deadline: c.Deadline, Concurrency: c.Concurrency, Registerer: registry,
 	})
 	if err != nil {
@@ -104,12 +112,6 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 			MinInsync: cmp.Or(c.KafkaMinInsync, kafka.MinInsync(c.KafkaReplication)),
 		},
 	}
-	asking, err := kafka.NewClient(c.Kafka)
-	if err != nil {
-		app.end()
-		return nil, err
-	}
-	app.close = append(app.close, asking.Close)
 	// The desk and the loop wait for stores themselves, call by call, so nobody waits for the watch to be ready.
 	stores, err := storewatch.New(storewatch.Config{Registerer: registry, Logger: logger}, before.stores(asking)...)
 	if err != nil {
@@ -160,4 +162,44 @@ func bound(room *waitingroom.Room) operator.Bound {
 		intent, found, err := room.IntentOf(ctx, p, id)
 		return intent.Command, found, err
 	}
+}
+
+// lag measures what consumers and relays have still to do. Both settings off: nothing is asked.
+func lag(c Config, brokers *kafka.Client, box *outbox.Outbox) admit.Lag {
+	g := admit.Lag{
+		Records: c.LagRecords, Outbox: c.LagOutbox,
+		PartitionOf: func(p product.ID) int { return kafka.Partition([]byte(p), c.KafkaPartitions) },
+	}
+	if c.LagRecords.High == 0 && c.LagOutbox.High == 0 {
+		return g
+	}
+	g.Measure = func(ctx context.Context) (admit.Behind, error) {
+		behind := admit.Behind{Records: make(map[int]int64, c.KafkaPartitions)}
+		for partition := range c.KafkaPartitions {
+			behind.Records[partition] = 0
+		}
+		if c.LagRecords.High > 0 {
+			// Committed first: what is committed in between counts as behind, and nothing as ahead.
+			committed, err := brokers.Committed(ctx, c.ConsumerGroup, c.TopicOrders)
+			if err != nil {
+				return behind, err
+			}
+			first, end, err := brokers.Offsets(ctx, c.TopicOrders)
+			if err != nil {
+				return behind, err
+			}
+			for partition := range behind.Records {
+				behind.Records[partition] = max(0, end[partition]-max(first[partition], committed[partition]))
+			}
+		}
+		if c.LagOutbox.High > 0 {
+			backlog, err := box.Backlog(ctx)
+			if err != nil {
+				return behind, err
+			}
+			behind.Outbox = backlog.Rows
+		}
+		return behind, nil
+	}
+	return g
 }

@@ -10,7 +10,9 @@ import (
 	"hanjul/pkg/postgres"
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
+	"hanjul/services/admission-scheduler/internal/admit"
 	"hanjul/services/admission-scheduler/internal/operator"
+	"hanjul/services/admission-scheduler/internal/pace"
 )
 
 // service is this service's word in the names of its settings.
@@ -37,6 +39,11 @@ type Config struct {
 	KeyCommand keyring.Key
 	Tokens     operator.Tokens
 
+	Triggers []admit.Trigger
+
+	LagRecords, LagOutbox pace.Marks
+	ConsumerGroup         string // whose offsets tell what is handled
+
 	Tick        time.Duration
 	Deadline    time.Duration
 	Concurrency int
@@ -61,13 +68,17 @@ func loadConfig(s *config.Source) Config {
 
 		Postgres: postgres.Read(s),
 
-		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, time.Minute, "longest time between two looks at a product's line"),
+		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, time.Minute, "longest time between two looks at a line that may move, in which a batch is spread; without tick among SCHEDULER_TRIGGERS a second at least"),
 		Deadline:    s.Duration("DEADLINE", 2*time.Second, 10*time.Millisecond, time.Minute, "longest time one look may take; a product that overruns it waits longer and disturbs no other"),
 		Concurrency: s.Int("CONCURRENCY", 32, 1, 10_000, "products looked at at the same time"),
 		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),
 		ReadyDrain:  s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
 	c.Redis.ClientName = "admission-scheduler"
+	c.Triggers = triggers(s)
+	c.LagRecords = marks(s, "LAG", 10_000, 100_000, "commands of a product's partition that consumers have still to handle")
+	c.LagOutbox = marks(s, "LAG_OUTBOX", 20_000, 150_000, "rows of the outbox that are not published")
+	c.ConsumerGroup = s.String("GROUP", "order-consumer", "a group's name", "the consumer group, whose offsets tell what is handled")
 	c.ReplayTopics = replayTopics(s, c.TopicOrders)
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {
@@ -91,6 +102,28 @@ func loadConfig(s *config.Source) Config {
 // adminListen is read alone by the subcommand healthcheck.
 func adminListen(s *config.Source) string {
 	return s.Addr("ADMIN_LISTEN", ":9081", "health, metrics and profiles; reached by the deployment only")
+}
+
+// marks reads from where to where a backlog lowers the rate.
+func marks(s *config.Source, name string, low, high int, what string) pace.Marks {
+	m := pace.Marks{
+		Low:  int64(s.Int(name+"_LOW", low, 0, 1_000_000_000, "up to so many "+what+" the whole rate is admitted")),
+		High: int64(s.Int(name+"_HIGH", high, 0, 1_000_000_000, "from so many on a twentieth of it is, and evenly less between; 0 means never")),
+	}
+	if m.High > 0 && m.High <= m.Low {
+		s.Fault(name+"_HIGH", "expected 0, or more than %s_LOW (%d), found %d", name, m.Low, m.High)
+	}
+	return m
+}
+
+// triggers reads what makes a scheduler look at a line.
+func triggers(s *config.Source) []admit.Trigger {
+	const name = "TRIGGERS"
+	found, err := admit.ParseTriggers(s.List(name, "tick,pubsub", "tick, pubsub, keyspace, stream", "what makes a scheduler look at a line, in any combination; events are hints, so the tick goes on once a second without being named"))
+	if err != nil {
+		s.Fault(name, "%w", err)
+	}
+	return found
 }
 
 // replayTopics reads where operators may have events replayed to. Commands never: an event there would be read as something else (F31).

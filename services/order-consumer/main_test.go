@@ -196,7 +196,7 @@ func TestTopicsRights(t *testing.T) {
 	const begin = "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:s-"
 	for _, line := range []string{
 		"queue-api --operation Write --operation DescribeConfigs --topic s.orders",
-		"admission-scheduler --operation Write --operation DescribeConfigs --topic s.orders",
+		"admission-scheduler --operation Write --operation DescribeConfigs --topic s.orders", "admission-scheduler --operation Describe --group s.group",
 		"order-consumer --operation Read --operation Write --operation DescribeConfigs --topic s.orders",
 		"order-consumer --operation Write --operation DescribeConfigs --topic s.events",
 		"order-consumer --operation Write --operation DescribeConfigs --topic s.letters",
@@ -209,7 +209,7 @@ func TestTopicsRights(t *testing.T) {
 			t.Errorf("%q is not in\n%s", begin+line, stdout)
 		}
 	}
-	if code != 0 || strings.Count(stdout, "\n") != 13 || stderr != "" {
+	if code != 0 || strings.Count(stdout, "\n") != 14 || stderr != "" {
 		t.Errorf("rights = %d, %q, %q", code, stdout, stderr)
 	}
 	login := append(environ, "HANJUL_KAFKA_SASL=scram-sha-512", "HANJUL_KAFKA_USER=x", "HANJUL_KAFKA_PASSWORD=y")

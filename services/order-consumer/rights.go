@@ -32,6 +32,7 @@ func rights(c KafkaConfig, group string, replayed []string, prefix string) []rig
 	list := []right{
 		of("queue-api", orders, "commands of buyers", "Write", settings),
 		of("admission-scheduler", orders, "commands of operators and of restored lines", "Write", settings),
+		of("admission-scheduler", resource{"group", group}, "how far consumers are behind; without it the rate is not lowered for that", "Describe"),
 		of("order-consumer", orders, "commands in; redriven ones and those of reconciling out", "Read", "Write", settings),
 		of("order-consumer", events, "events out", "Write", settings),
 		of("order-consumer", letters, "what cannot be judged", "Write", settings),

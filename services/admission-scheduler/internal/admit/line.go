@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/product"
+	"hanjul/services/admission-scheduler/internal/pace"
 )
 
 // line is one product's gate. Its goroutine is the only one that works on it; the row comes in and what was seen goes out through
@@ -18,7 +20,8 @@ type line struct {
 	id   product.ID
 	row  atomic.Pointer[ledger.ProductRow]
 	seen atomic.Pointer[seen]
-	wake chan struct{}
+	wake chan struct{} // the row changed
+	hint chan struct{} // it may move
 
 	persisted *seen // the books goroutine's own: what it wrote down last
 
@@ -26,6 +29,8 @@ type line struct {
 	waiting  int64
 	upkeepAt time.Time // when upkeep is due; the zero time means at once
 	failures int
+	idle     int       // looks in a row that found nobody
+	earliest time.Time // before it a hint is of no use: no token comes, or the last look is hardly over
 }
 
 // seen is what upkeep last saw of a line.
@@ -37,7 +42,7 @@ type seen struct {
 }
 
 func newLine(l *Loop, row ledger.ProductRow) *line {
-	n := &line{loop: l, id: row.ID, wake: make(chan struct{}, 1)}
+	n := &line{loop: l, id: row.ID, wake: make(chan struct{}, 1), hint: make(chan struct{}, 1)}
 	n.row.Store(&row)
 	return n
 }
@@ -63,19 +68,45 @@ func (n *line) update(row ledger.ProductRow) {
 	}
 }
 
+// hinted makes the line look soon. It never waits.
+func (n *line) hinted() {
+	select {
+	case n.hint <- struct{}{}:
+	default:
+	}
+}
+
 // run looks at the line until ctx ends.
 func (n *line) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	due := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.wake:
 			n.upkeepAt = time.Time{}
+		case <-n.hint:
+			// What failed is tried again in its own time, whatever is heard of it.
+			if n.failures > 0 || !n.earliest.Before(due) {
+				continue
+			}
+			if wait := time.Until(n.earliest); wait > 0 {
+				due = n.earliest
+				timer.Reset(wait)
+				continue
+			}
 		case <-timer.C:
 		}
-		timer.Reset(n.round(ctx))
+		n.earliest = time.Time{}
+		wait := n.round(ctx)
+		now := time.Now()
+		due = now.Add(wait)
+		if least := now.Add(pace.Least); n.earliest.Before(least) {
+			n.earliest = least
+		}
+		timer.Reset(wait)
 	}
 }
 
@@ -141,6 +172,10 @@ func (n *line) work(ctx context.Context) (time.Duration, error) {
 	return wait, nil
 }
 
+// slowLook is how long a look may hold its token. One that takes longer goes on without, bounded by its deadline and by its node's pool
+// of connections: many products of a node that is slow must not keep the others' looks waiting.
+const slowLook = 50 * time.Millisecond
+
 // look runs fn with a token and a deadline.
 func (n *line) look(ctx context.Context, fn func(ctx context.Context) error) error {
 	select {
@@ -148,7 +183,10 @@ func (n *line) look(ctx context.Context, fn func(ctx context.Context) error) err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-n.loop.looks }()
+	release := sync.OnceFunc(func() { <-n.loop.looks })
+	defer release()
+	late := time.AfterFunc(slowLook, release)
+	defer late.Stop()
 	ctx, cancel := context.WithTimeout(ctx, n.loop.Deadline)
 	defer cancel()
 	return fn(ctx)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,10 @@ type Config struct {
 	TopicOrders string
 	Commands    keyring.Key // signs load_stock (F31)
 
-	Tick        time.Duration // longest time between two looks at a line
+	Triggers    []Trigger          // none means Tick
+	Sources     map[Trigger]Source // of the triggers among them that are told of lines
+	Tick        time.Duration      // longest time between two looks at a line that may move; coverEvery at least without the trigger Tick
+	Lag         Lag
 	Deadline    time.Duration // longest time one look may take
 	Concurrency int           // looks at the same time
 	Upkeep      time.Duration // from one comparison of the books with the lines to the next; 0 means 1 s
@@ -82,6 +86,12 @@ type Loop struct {
 	restores chan struct{} // one token per restore at work
 	changed  chan struct{}
 	ready    atomic.Bool
+	heard    atomic.Bool // whoever joins an empty line is heard of
+
+	shares atomic.Pointer[map[int]float64] // of the rate, by partition of the commands; nil before a measure
+
+	mu    sync.Mutex
+	lines map[product.ID]*line // only the books add to it
 }
 
 // New makes a loop; it does nothing before Run.
@@ -95,6 +105,9 @@ func New(logger *slog.Logger, c Config) (*Loop, error) {
 	if c.Fault == nil {
 		c.Fault = func(string) error { return nil }
 	}
+	if len(c.Triggers) > 0 && !slices.Contains(c.Triggers, Tick) {
+		c.Tick = max(c.Tick, coverEvery)
+	}
 	m, err := newMetrics(c.Registerer)
 	if err != nil {
 		return nil, err
@@ -102,6 +115,7 @@ func New(logger *slog.Logger, c Config) (*Loop, error) {
 	return &Loop{
 		Config: c, logger: logger, repeats: telemetry.NewRepeats(logger, 30*time.Second), metrics: m,
 		looks: make(chan struct{}, max(c.Concurrency, 1)), restores: make(chan struct{}, restoresMost), changed: make(chan struct{}, 1),
+		lines: make(map[product.ID]*line),
 	}, nil
 }
 
@@ -123,11 +137,22 @@ func (l *Loop) Ready(context.Context) error {
 
 // Run works until ctx ends and every goroutine of it has returned. Nothing that a store answers ends it.
 func (l *Loop) Run(ctx context.Context) error {
-	lines := make(map[product.ID]*line)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	for _, trigger := range l.Triggers {
+		up := new(atomic.Bool)
+		if trigger == PubSub {
+			up = &l.heard
+		}
+		if source := l.Sources[trigger]; source != nil {
+			wg.Go(func() { l.follow(ctx, trigger, source, up) })
+		}
+	}
+	if l.Lag.Measure != nil {
+		wg.Go(func() { l.measure(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -137,14 +162,14 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-l.changed:
 		case <-timer.C:
 		}
-		l.books(ctx, lines, func(n *line) { wg.Go(func() { n.run(ctx) }) })
+		l.books(ctx, func(n *line) { wg.Go(func() { n.run(ctx) }) })
 		timer.Reset(l.Upkeep)
 	}
 }
 
 // books reads every product, hands each line its row, begins the lines that are new, tells Redis which products there are, and
 // writes down how far the lines have come. What fails is done again a second later; lines go on with what they know.
-func (l *Loop) books(ctx context.Context, lines map[product.ID]*line, begin func(*line)) {
+func (l *Loop) books(ctx context.Context, begin func(*line)) {
 	ctx, cancel := context.WithTimeout(ctx, booksWithin)
 	defer cancel()
 	rows, err := l.Ledger.Products(ctx)
@@ -156,10 +181,12 @@ func (l *Loop) books(ctx context.Context, lines map[product.ID]*line, begin func
 	ids := make([]product.ID, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
-		n := lines[row.ID]
+		n := l.find(row.ID)
 		if n == nil {
 			n = newLine(l, row)
-			lines[row.ID] = n
+			l.mu.Lock()
+			l.lines[row.ID] = n
+			l.mu.Unlock()
 			begin(n)
 			continue
 		}
@@ -172,14 +199,14 @@ func (l *Loop) books(ctx context.Context, lines map[product.ID]*line, begin func
 		l.repeats.Over(ctx, "catalogue not written")
 		l.ready.Store(true)
 	}
-	l.persist(ctx, lines)
+	l.persist(ctx)
 }
 
 // persist writes down front and active count of every line that was ever opened (L4), also while nobody was admitted yet: a loss a
 // moment after the first admissions must count them.
-func (l *Loop) persist(ctx context.Context, lines map[product.ID]*line) {
+func (l *Loop) persist(ctx context.Context) {
 	var waiting, active int64
-	for id, n := range lines {
+	for _, n := range l.all() {
 		seen := n.seen.Load()
 		if seen == nil {
 			continue
@@ -188,8 +215,8 @@ func (l *Loop) persist(ctx context.Context, lines map[product.ID]*line) {
 		if n.row.Load().OpenedUS == 0 || n.persisted == seen {
 			continue
 		}
-		if err := l.Ledger.PersistLine(ctx, id, seen.Front, seen.Active, seen.At); err != nil {
-			l.complain(ctx, "front not written", err, slog.String("product_id", string(id)))
+		if err := l.Ledger.PersistLine(ctx, n.id, seen.Front, seen.Active, seen.At); err != nil {
+			l.complain(ctx, "front not written", err, slog.String("product_id", string(n.id)))
 			return
 		}
 		n.persisted = seen

@@ -127,13 +127,13 @@ type hanging struct {
 	calls   atomic.Int64
 }
 
-func (h *hanging) Admit(ctx context.Context, id product.ID, limit int) (waitingroom.AdmitResult, error) {
+func (h *hanging) AdmitShare(ctx context.Context, id product.ID, limit int, share float64) (waitingroom.AdmitResult, error) {
 	if id == h.product && h.on.Load() {
 		h.calls.Add(1)
 		<-ctx.Done()
 		return waitingroom.AdmitResult{}, ctx.Err()
 	}
-	return h.Admitter.Admit(ctx, id, limit)
+	return h.Admitter.AdmitShare(ctx, id, limit, share)
 }
 
 func TestAProductThatHangsStopsNoOther(t *testing.T) {
@@ -280,7 +280,8 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	want := []string{
-		"hanjul_admit_admitted_total", "hanjul_admit_free_slot_seconds", "hanjul_admit_lapsed_total", "hanjul_admit_load_stock_total",
+		"hanjul_admit_admitted_total", "hanjul_admit_free_slot_seconds", "hanjul_admit_lag_share", "hanjul_admit_lapsed_total",
+		"hanjul_admit_load_stock_total",
 		"hanjul_admit_passes_active", "hanjul_admit_products", "hanjul_admit_restores_total", "hanjul_admit_runs_total",
 		"hanjul_admit_settings_total", "hanjul_admit_waiting",
 	}

@@ -20,6 +20,9 @@ type metrics struct {
 	restores         *prometheus.CounterVec
 	settings         *prometheus.CounterVec
 	loads            *prometheus.CounterVec
+	triggerUp        *prometheus.GaugeVec
+	hints            *prometheus.CounterVec
+	lagShare         prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -31,7 +34,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admit_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_admit_runs_total",
-			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
+			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, lag, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
 		}, []string{"outcome"}),
 		freeSlot: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "hanjul_admit_free_slot_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",
@@ -46,13 +49,24 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_admit_load_stock_total", Help: "Commands that ask for a product's stock, by what is known of their way into the log: accepted, refused, unknown.",
 		}, []string{"outcome"}),
+		triggerUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "hanjul_admit_trigger_up", Help: "1 while events of a trigger are listened to; 0 while the tick alone moves the lines.",
+		}, []string{"trigger"}),
+		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_admit_hints_total", Help: "Events that told that a line may move, by trigger.",
+		}, []string{"trigger"}),
+		lagShare: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "hanjul_admit_lag_share", Help: "Least share of a rate that is admitted because of what consumers or relays have still to do; 1 while they keep up.",
+		}),
 	}
+	m.lagShare.Set(1)
 	if r == nil {
 		return m, nil
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads,
+		m.triggerUp, m.hints, m.lagShare,
 	} {
 		faults = append(faults, r.Register(c))
 	}

@@ -15,10 +15,12 @@ const lapsedMost = 200
 
 // turn asks the line to move, as often as it gives all it was asked for within the plan, and says when to ask again.
 func (n *line) turn(ctx context.Context) (time.Duration, error) {
-	row, tick := n.row.Load(), n.loop.Tick
-	plan := pace.For(limits(row), pace.Stock{Known: true, Left: row.Total - row.Sold + int64(row.Settings.Oversub)}, tick)
+	row, tick, share := n.row.Load(), n.loop.Tick, n.loop.share(n.id)
+	limits := limits(row)
+	limits.Rate *= share
+	plan := pace.For(limits, pace.Stock{Known: true, Left: row.Total - row.Sold + int64(row.Settings.Oversub)}, tick)
 	for range plan.Calls {
-		result, err := n.loop.Admitter.Admit(ctx, n.id, plan.Ask)
+		result, err := n.loop.Admitter.AdmitShare(ctx, n.id, plan.Ask, share)
 		if errors.Is(err, waitingroom.ErrNotReady) {
 			// Redis lost the line since the last upkeep: see to it at once.
 			n.loop.metrics.runs.WithLabelValues("lost").Inc()
@@ -30,25 +32,46 @@ func (n *line) turn(ctx context.Context) (time.Duration, error) {
 		}
 		n.loop.metrics.ran(result)
 		n.waiting = result.Waiting
+		if result.Reason != waitingroom.AdmitEmpty {
+			n.idle = 0
+		}
 		switch {
 		case result.Lapsed >= lapsedMost:
 			continue
 		case result.Reason == waitingroom.AdmitFull:
 			continue
-		case result.Reason == waitingroom.AdmitRate:
+		case result.Reason == waitingroom.AdmitRate || result.Reason == waitingroom.AdmitLag:
+			n.earliest = time.Now().Add(result.NextToken)
 			return min(max(plan.Every, result.NextToken), tick), nil
-		case resting(result.Reason):
-			return max(tick, n.loop.Upkeep), nil
 		default:
-			return tick, nil
+			return n.rest(result.Reason), nil
 		}
 	}
 	return plan.Every, nil
 }
 
-// resting says that only an operator can make the line move again; the script is still run now and then, because passes lapse.
-func resting(reason waitingroom.AdmitReason) bool {
-	return reason == waitingroom.AdmitPaused || reason == waitingroom.AdmitClosed || reason == waitingroom.AdmitNotOpen
+// idleLooks is how many looks at an empty line come at the tick; the wait for each further one is doubled.
+const idleLooks = 16
+
+// rest is how long a line is left alone that no token makes move. Its passes lapse meanwhile and what ended is forgotten, so it is never
+// left for longer than an upkeep.
+func (n *line) rest(reason waitingroom.AdmitReason) time.Duration {
+	tick, longest := n.loop.Tick, max(n.loop.Tick, n.loop.Upkeep)
+	switch reason {
+	case waitingroom.AdmitPaused, waitingroom.AdmitClosed, waitingroom.AdmitNotOpen:
+		return longest // only an operator changes it, whose settings wake the line
+	case waitingroom.AdmitSoldOut:
+		if n.loop.heard.Load() {
+			return longest
+		}
+	case waitingroom.AdmitEmpty:
+		if n.loop.heard.Load() {
+			return longest
+		}
+		n.idle++
+		return min(tick<<min(max(n.idle-idleLooks, 0), 10), longest)
+	}
+	return tick
 }
 
 func limits(row *ledger.ProductRow) pace.Limits {

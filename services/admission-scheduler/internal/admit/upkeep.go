@@ -67,7 +67,7 @@ type Room interface {
 
 // Admitter runs the admit script; waitingroom.Admitter is it.
 type Admitter interface {
-	Admit(ctx context.Context, p product.ID, limit int) (waitingroom.AdmitResult, error)
+	AdmitShare(ctx context.Context, p product.ID, limit int, share float64) (waitingroom.AdmitResult, error)
 }
 
 // errAt names the product in an error of several steps.

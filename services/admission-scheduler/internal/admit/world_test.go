@@ -121,6 +121,12 @@ func (w *world) scheduler(change func(*admit.Config)) *scheduler {
 	return s
 }
 
+// gauge is the value of one of the scheduler's gauges.
+func (s *scheduler) gauge(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	return s.count(t, name, labels...)
+}
+
 // count is the value of one of the scheduler's counters, or how often its histogram observed; labels are values in the order of their names.
 func (s *scheduler) count(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
@@ -138,7 +144,7 @@ func (s *scheduler) count(t *testing.T, name string, labels ...string) float64 {
 				got = append(got, label.GetValue())
 			}
 			if reflect.DeepEqual(got, labels) || len(got)+len(labels) == 0 {
-				return m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}
