@@ -196,6 +196,33 @@ func TestKeysDeclaredAreKeysUsed(t *testing.T) {
 	}
 }
 
+// Scripts cannot share code, so what must be the same in all of them is compared: the running time by which passes lapse.
+func TestRunningTimeIsTheSame(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`(?s)\n-- Running time, .*?\nend\n`)
+	var want string
+	users := 0
+	for _, s := range read(t) {
+		lines := form.FindString(s.body)
+		if lines == "" {
+			if strings.Contains(s.body, "run_ms") || strings.Contains(s.body, "'ZCOUNT', active") {
+				t.Errorf("%s: looks at leases without the lines of the running time", s.file)
+			}
+			continue
+		}
+		users++
+		if want == "" {
+			want = lines
+		}
+		if lines != want {
+			t.Errorf("%s: the lines of the running time differ from those of the first script", s.file)
+		}
+	}
+	if users < 10 {
+		t.Errorf("%d scripts have them", users)
+	}
+}
+
 // taken reads "local a, b = KEYS[1], KEYS[2]" and returns the name of each KEYS and ARGV element.
 func taken(body string) map[string]string {
 	locals := map[string]string{}

@@ -8,11 +8,11 @@
 -- KEYS[5]  waiting   zset  user -> place
 -- KEYS[6]  away      zset  user -> place
 -- KEYS[7]  awaytill  zset  user -> end of grace, ms
--- KEYS[8]  active    zset  user -> expiry of the pass, ms
+-- KEYS[8]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[9]  who       hash  user -> state|place|order_id|t
 -- KEYS[10] whot      zset  user of an ended record -> t, ms
 -- KEYS[11] tally     hash  one count per kind of move
--- KEYS[12] clock     hash  freed
+-- KEYS[12] clock     hash  freed, run_ms, still_ms, stands
 -- KEYS[13] slots     stream  a slot became free while the capacity held people up
 -- KEYS[14] changes   stream  +place, -place, <place (it and all below it)
 -- ARGV[1]  base      number  units not sold
@@ -58,6 +58,15 @@ for i = 7, #ARGV, 3 do places[i] = whole(ARGV[i + 2], 'place', 9007199254740991)
 
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
 
 local taken = 0
 local known, known_seq = unpack(redis.call('HMGET', stock, 'base', 'seq'))
@@ -113,7 +122,7 @@ local function order(user, place, order_id, was_intent)
     if state == 'active' then
       local lease = tonumber(redis.call('ZSCORE', active, user))
       redis.call('ZREM', active, user)
-      free_slot(math.min(lease, now_ms))
+      free_slot(math.min(lease + now_ms - running, now_ms))
     end
     redis.call('HINCRBY', tally, 'ordered', 1)
   elseif ended(state) and at == place then

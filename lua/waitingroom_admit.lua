@@ -2,9 +2,9 @@
 -- Frees passes whose time is over (U6), forgets what ended long ago, then admits within rate, capacity and stock (U5).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  tokens, refill_ms, front, freed
+-- KEYS[2]  clock     hash  tokens, refill_ms, front, freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
--- KEYS[4]  active    zset  user -> expiry of the pass, ms
+-- KEYS[4]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[5]  who       hash  user -> state|place|order_id|t
 -- KEYS[6]  whot      zset  user of an ended record -> t, ms
 -- KEYS[7]  stock     hash  base, seq, held
@@ -15,12 +15,14 @@
 -- ARGV[1] most      number  people to let through, 1 to 500
 -- ARGV[2] remember  number  ms for which ended records and judged orders are kept
 -- ARGV[3] share     number  of the rate, above 0, at most 1: less while what comes after the line is behind
+-- ARGV[4] deaf      number  1: nobody of ours could hear people lately, so the clocks stand until the next run; else 0
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
--- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits}: reason is '' when it admitted as many as asked for, else
---   'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; 'lag' is 'rate' with a share
---   below 1; next_ms is the time to the next token for both; waits are ms that a slot had been free before it was given to somebody
---   whom the capacity had held up.
+-- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits, stood_ms, stood_for}: reason is '' when it admitted as many as
+--   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; 'lag' is 'rate' with
+--   a share below 1; next_ms is the time to the next token for both; waits are ms that a slot had been free before it was given to somebody
+--   whom the capacity had held up; stood_ms of the time since the run before did not count for passes, for 'halted', 'deaf', 'held' (every
+--   unit left is held) or 'gap' (no run came).
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless to the bounds, which the script keeps in any number of calls; but a repeat admits others, so its client does not
 --   retry by itself (F41).
@@ -50,15 +52,42 @@ if not share or not (share > 0 and share <= 1) then
   return redis.error_reply('ERR share: expected a number above 0, at most 1')
 end
 
-local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until =
+local deaf = ARGV[4]
+if deaf ~= '0' and deaf ~= '1' then return redis.error_reply('ERR deaf: expected 0 or 1') end
+
+local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until, halted =
   unpack(redis.call('HMGET', settings, 'v', 'state', 'rate', 'burst', 'cap', 'pass_ms', 'units_per_pass', 'oversub',
-    'ghost', 'ghost_until'))
+    'ghost', 'ghost_until', 'orders_halted'))
 if not v then return { 'absent' } end
 rate, burst, cap, pass_ms = tonumber(rate) * share, tonumber(burst), tonumber(cap), tonumber(pass_ms)
 units_per_pass, oversub = tonumber(units_per_pass), tonumber(oversub)
 
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
+
+-- Whether it stands until the next run. It is decided for the time to come, so it never goes back. Twice, or from several schedulers: each
+-- run counts the time since the last one, whosever that was. Crash: no run comes, and it stands once ALLOWANCE is over.
+local base, held = unpack(redis.call('HMGET', stock, 'base', 'held'))
+base, held = tonumber(base), tonumber(held or 0)
+local stood_ms, stood_for = 0, ''
+if run_ms then
+  stood_ms = math.max(0, now_ms - running - tonumber(still_ms))
+  if stood_ms > 0 then stood_for = stands == '' and 'gap' or stands end
+end
+stands = ''
+if halted == '1' then stands = 'halted'
+elseif deaf == '1' then stands = 'deaf'
+elseif base and base - held <= 0 and held > 0 then stands = 'held' end -- a verdict may give units back (F37)
+redis.call('HSET', clock, 'run_ms', text(now_ms), 'still_ms', text(now_ms - running), 'stands', stands)
 
 local tokens, refilled, front, freed = unpack(redis.call('HMGET', clock, 'tokens', 'refill_ms', 'front', 'freed'))
 
@@ -70,7 +99,7 @@ if freed then
 end
 
 -- U6, a slice, earliest expiry first.
-local expired = redis.call('ZRANGEBYSCORE', active, '-inf', text(now_ms), 'WITHSCORES', 'LIMIT', 0, SWEEP)
+local expired = redis.call('ZRANGEBYSCORE', active, '-inf', text(running), 'WITHSCORES', 'LIMIT', 0, SWEEP)
 for i = 1, #expired, 2 do
   local user = expired[i]
   local place = string.match(redis.call('HGET', who, user) or '', '^active|(%d+)|')
@@ -79,7 +108,7 @@ for i = 1, #expired, 2 do
     redis.call('HSET', who, user, 'lapsed|' .. place .. '||' .. text(now_ms))
     redis.call('ZADD', whot, text(now_ms), user)
   end
-  if free then free[#free + 1] = tonumber(expired[i + 1]) end
+  if free then free[#free + 1] = tonumber(expired[i + 1]) + now_ms - running end
 end
 local lapsed = #expired / 2
 if lapsed > 0 then redis.call('HINCRBY', tally, 'lapsed', lapsed) end
@@ -108,7 +137,7 @@ local function answer(reason, admitted, next_ms, waits)
   end
   return {
     'ok', reason, admitted, lapsed, redis.call('ZCARD', waiting),
-    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), text(next_ms), waits,
+    redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), text(next_ms), waits, text(stood_ms), stood_for,
   }
 end
 
@@ -118,16 +147,15 @@ if sale ~= 'open' then return answer(sale, 0, 0, {}) end
 refilled = math.min(tonumber(refilled or now_ms), now_ms)
 tokens = math.min(burst, tonumber(tokens or 0) + math.max(0, now_ms - refilled) * rate / 1000)
 
-local base, held = unpack(redis.call('HMGET', stock, 'base', 'held'))
 local reason, n, waits = '', 0, {}
 if not base then
   reason = 'stock_unknown'
 else
-  local holders = redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf')
+  local holders = redis.call('ZCOUNT', active, '(' .. text(running), '+inf')
   local slots = cap - holders
   if ghost and tonumber(ghost_until) > now_ms then slots = slots - tonumber(ghost) end
   -- One is let through while units are left that no hold and no pass speaks for.
-  local units = tonumber(base) - tonumber(held or 0) - units_per_pass * holders + oversub
+  local units = base - held - units_per_pass * holders + oversub
   local by_stock = math.ceil(units / units_per_pass)
   local by_rate = math.floor(tokens)
   local line = redis.call('ZCARD', waiting)
@@ -144,7 +172,7 @@ end
 if n > 0 then
   local first = redis.call('ZRANGE', waiting, 0, n - 1, 'WITHSCORES')
   local leases, records, gone = {}, {}, {}
-  local expiry, since = text(now_ms + pass_ms), text(now_ms)
+  local expiry, since = text(running + pass_ms), text(now_ms)
   front = tonumber(front or 0)
   for i = 1, #first, 2 do
     local user, place = first[i], tonumber(first[i + 1])

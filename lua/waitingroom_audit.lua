@@ -2,10 +2,10 @@
 -- Reads one product's books at one instant, for the auditor (2.7, step 5).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  front
+-- KEYS[2]  clock     hash  front, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
--- KEYS[5]  active    zset  user -> expiry of the pass, ms
+-- KEYS[5]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[6]  who       hash  user -> state|place|order_id|t
 -- KEYS[7]  judged    zset  order_id -> t, ms
 -- KEYS[8]  intents   hash  order_id -> q|digest|bytes
@@ -37,6 +37,15 @@ if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
+
 local sum = -1
 if redis.call('HLEN', intents) <= walk then
   sum = 0
@@ -55,7 +64,7 @@ return {
     redis.call('HMGET', clock, 'front'),
     redis.call('HMGET', tally, 'admitted', 'lapsed'),
     redis.call('ZCARD', waiting), redis.call('ZCARD', away),
-    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
+    redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), redis.call('HLEN', intents),
   },
   text(sum), redis.call('ZCARD', ordering), redis.call('ZCARD', active), redis.call('ZCARD', judged), redis.call('HLEN', who),
   redis.call('HMGET', tally, 'joined', 'restored', 'admitted', 'bound', 'ordered', 'left', 'lapsed', 'evicted', 'called'),

@@ -2,11 +2,11 @@
 -- Turns a pass into an order: holds its units and keeps its command until it is judged (U7; the rules 1 to 5 of 2.3, in order).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  freed
+-- KEYS[2]  clock     hash  freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
 -- KEYS[5]  awaytill  zset  user -> end of grace, ms
--- KEYS[6]  active    zset  user -> expiry of the pass, ms
+-- KEYS[6]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[7]  who       hash  user -> state|place|order_id|t
 -- KEYS[8]  whot      zset  user of an ended record -> t, ms
 -- KEYS[9]  judged    zset  order_id -> t, ms
@@ -73,6 +73,15 @@ if not v or sale == 'not_open' then return { 'closed' } end
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
+
 -- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
 -- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
@@ -103,12 +112,12 @@ local state, place = stored()
 
 -- R1
 local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
-if lease > 0 and lease <= now_ms then
+if lease > 0 and lease <= running then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
   redis.call('ZADD', whot, text(now_ms), user)
   redis.call('HINCRBY', tally, 'lapsed', 1)
-  free_slot(lease)
+  free_slot(lease + now_ms - running)
   state = 'lapsed'
 end
 

@@ -3,8 +3,8 @@
 --
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who restores or advances
--- KEYS[3] clock      hash    low, front, run, history
--- KEYS[4] active     zset    user -> expiry of the pass, ms
+-- KEYS[3] clock      hash    low, front, run, history, run_ms, still_ms, stands
+-- KEYS[4] active     zset    user -> expiry of the pass, ms of running time
 -- KEYS[5] stock      hash    base, seq, held
 --
 -- Returns {present, restoring, inc, front, active, v, server, moved, places_low, stock_known, now_ms}: present is 0 without
@@ -16,7 +16,17 @@
 local settings, restoring, clock, active, stock = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local t = redis.call('TIME')
-local now_ms = string.format('%.0f', tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000))
+local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
+
 local v, inc = unpack(redis.call('HMGET', settings, 'v', 'inc'))
 local low, front, run, history = unpack(redis.call('HMGET', clock, 'low', 'front', 'run', 'history'))
 local run_now = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
@@ -24,7 +34,7 @@ local history_now = string.match(redis.call('INFO', 'replication'), 'master_repl
 
 local function flag(condition) return condition and 1 or 0 end
 return {
-  flag(v), redis.call('EXISTS', restoring), inc, front, redis.call('ZCOUNT', active, '(' .. now_ms, '+inf'), v,
+  flag(v), redis.call('EXISTS', restoring), inc, front, redis.call('ZCOUNT', active, '(' .. string.format('%.0f', running), '+inf'), v,
   run_now .. ' ' .. history_now, flag(v and (run ~= run_now or history ~= history_now)),
-  flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), now_ms,
+  flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), string.format('%.0f', now_ms),
 }

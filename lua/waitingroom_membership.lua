@@ -3,7 +3,7 @@
 --
 -- KEYS[1] waiting  zset  user -> place
 -- KEYS[2] away     zset  user -> place
--- KEYS[3] active   zset  user -> expiry of the pass, ms
+-- KEYS[3] active   zset  user -> expiry of the pass, ms of running time
 -- KEYS[4] who      hash  user -> state|place|order_id|t
 -- KEYS[5] intents  hash  order_id -> q|digest|bytes
 -- ARGV[1] user  string  the user's hash, 32 hex digits

@@ -2,11 +2,11 @@
 -- Tells where a user stands; a ticket takes up a forgotten place (U2, U3), and who was away is back (U4).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  low, low_from, front, freed
+-- KEYS[2]  clock     hash  low, low_from, front, freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
 -- KEYS[5]  awaytill  zset  user -> end of grace, ms
--- KEYS[6]  active    zset  user -> expiry of the pass, ms
+-- KEYS[6]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[7]  who       hash  user -> state|place|order_id|t
 -- KEYS[8]  whot      zset  user of an ended record -> t, ms
 -- KEYS[9]  judged    zset  order_id -> t, ms
@@ -57,6 +57,15 @@ local t = redis.call('TIME')
 local now_us = tonumber(t[1]) * 1000000 + tonumber(t[2])
 local now_ms = math.floor(now_us / 1000)
 
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
+
 -- A slot that becomes free in a line held up by its capacity is noted for the next admission, a hundred at most, and told to the
 -- schedulers: to those that listen, and to the stream where one of them made it.
 local function free_slot(at)
@@ -85,12 +94,12 @@ local state, place, order_id, since = stored()
 
 -- R1
 local lease = state == 'active' and tonumber(redis.call('ZSCORE', active, user) or 0) or 0
-if lease > 0 and lease <= now_ms then
+if lease > 0 and lease <= running then
   redis.call('ZREM', active, user)
   redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
   redis.call('ZADD', whot, text(now_ms), user)
   redis.call('HINCRBY', tally, 'lapsed', 1)
-  free_slot(lease)
+  free_slot(lease + now_ms - running)
   state, order_id, since, lease = 'lapsed', '', now_ms, 0
 end
 
@@ -146,10 +155,11 @@ if claimed > 0 and not banned then
   end
 end
 
-local position = 0
+local position, shown = 0, 0
+if lease > 0 then shown = lease + now_ms - running end -- by Redis TIME, as it looks now
 if state == 'waiting' then position = redis.call('ZRANK', waiting, user) + 1 end
 if state == 'none' and banned then state = 'evicted' end
 return {
-  'ok', state, text(place), position, order_id, text(since), text(lease), 0, called,
+  'ok', state, text(place), position, order_id, text(since), text(shown), 0, called,
   { sale, queue_on, reason, opened_us, pass_epoch, redis.call('HGET', stock, 'base'), redis.call('ZCARD', waiting) },
 }

@@ -2,10 +2,10 @@
 -- Tells a product's public state.
 --
 -- KEYS[1] settings  hash  the product's settings
--- KEYS[2] clock     hash  front
+-- KEYS[2] clock     hash  front, run_ms, still_ms, stands
 -- KEYS[3] waiting   zset  user -> place
 -- KEYS[4] away      zset  user -> place
--- KEYS[5] active    zset  user -> expiry of the pass, ms
+-- KEYS[5] active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[6] intents   hash  order_id -> q|digest|bytes
 -- KEYS[7] stock     hash  base, seq, held
 -- KEYS[8] tally     hash  one count per kind of move
@@ -24,6 +24,15 @@ if redis.call('HEXISTS', settings, 'v') == 0 then return { 'absent' } end
 
 local t = redis.call('TIME')
 local now_ms = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+
+-- Running time, by which passes lapse (2.8): no more than ALLOWANCE goes by from one run of admit to the next, and nothing while it stands.
+local ALLOWANCE = 5000
+local run_ms, still_ms, stands = unpack(redis.call('HMGET', clock, 'run_ms', 'still_ms', 'stands'))
+local running = now_ms
+if run_ms then
+  running = tonumber(run_ms) - tonumber(still_ms)
+  if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
+end
 return {
   'ok',
   {
@@ -34,6 +43,6 @@ return {
     redis.call('HMGET', clock, 'front'),
     redis.call('HMGET', tally, 'admitted', 'lapsed'),
     redis.call('ZCARD', waiting), redis.call('ZCARD', away),
-    redis.call('ZCOUNT', active, '(' .. text(now_ms), '+inf'), redis.call('HLEN', intents),
+    redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), redis.call('HLEN', intents),
   },
 }

@@ -31,6 +31,9 @@ func (k Keyspace) Product(id ID) Keys {
 // Catalogue is the set of all product ids with a sentinel member, written whole by the scheduler (owner waitingroom).
 func (k Keyspace) Catalogue() string { return k.Prefix + "catalogue" }
 
+// Alive is the key whose remaining life tells when a queue-api last said that people can reach it (owner waitingroom).
+func (k Keyspace) Alive() string { return k.Prefix + "api:alive" }
+
 // Status is the hash of one order's status (owner orderstatus), in a slot of its own.
 func (k Keyspace) Status(orderID string) string { return k.Prefix + "status:" + orderID }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,7 +46,26 @@ type AdmitResult struct {
 	Waiting   int64         // people still waiting
 	Active    int64         // unexpired passes
 	NextToken time.Duration // of AdmitRate and AdmitLag: until the next token
+	// Stood is how much of the time since the last run of whichever scheduler did not count for passes, and why.
+	Stood    time.Duration
+	StoodFor Standstill
 }
+
+// Standstill is why the running time of a product stands still.
+type Standstill string
+
+// The reasons. Nothing lapses meanwhile, and every pass keeps what was left of its time.
+const (
+	StandsNot    Standstill = ""
+	StandsHalted Standstill = "halted" // orders are halted by an operator
+	StandsDeaf   Standstill = "deaf"   // no queue-api said that it is there (Room.Beat)
+	StandsHeld   Standstill = "held"   // every unit left is held by an order that awaits its verdict, which may give it back (F37)
+	StandsGap    Standstill = "gap"    // admit was not run for longer than Allowance
+)
+
+// Allowance is the longest time from one run of Admit for a product to the next that counts whole for its passes. Run it more often
+// than that for every open line, also where nobody can be admitted.
+const Allowance = 5 * time.Second
 
 // Admitter lets people through. It is apart from Room because its client must not repeat a command by itself (F41).
 // Safe for concurrent use and for any number of processes: the script keeps to rate and capacity.
@@ -53,11 +73,12 @@ type Admitter struct {
 	rdb   redis.UniversalClient
 	keys  product.Keyspace
 	admit *redisconn.Script
+	deaf  atomic.Bool // what Listen found last
 }
 
 // NewAdmitter takes a client that sends each command at most once (redisconn.OnceOptions).
 func NewAdmitter(rdb redis.UniversalClient, keys product.Keyspace) *Admitter {
-	return &Admitter{rdb, keys, redisconn.LoadScript(lua.FS, "waitingroom_admit.lua")}
+	return &Admitter{rdb: rdb, keys: keys, admit: redisconn.LoadScript(lua.FS, "waitingroom_admit.lua")}
 }
 
 // Admit is AdmitShare with the whole rate.
@@ -71,9 +92,13 @@ func (a *Admitter) Admit(ctx context.Context, p product.ID, limit int) (AdmitRes
 // error it may have run; a repeat admits others, still within the bounds.
 func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, share float64) (AdmitResult, error) {
 	k := a.keys.Product(p)
+	deaf := "0"
+	if a.deaf.Load() {
+		deaf = "1"
+	}
 	answer, err := a.admit.Run(ctx, a.rdb, []string{
 		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged, k.Changes,
-	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10), strconv.FormatFloat(share, 'f', -1, 64))
+	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10), strconv.FormatFloat(share, 'f', -1, 64), deaf)
 	if err != nil {
 		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)
 	}
@@ -83,6 +108,7 @@ func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, shar
 	result := AdmitResult{
 		Reason: AdmitReason(answer.Text(1)), Admitted: int(answer.Int(2)), Lapsed: int(answer.Int(3)),
 		Waiting: answer.Int(4), Active: answer.Int(5), NextToken: time.Duration(answer.Int(6)) * time.Millisecond,
+		Stood: time.Duration(answer.Int(8)) * time.Millisecond, StoodFor: Standstill(answer.Text(9)),
 	}
 	waits := answer.List(7)
 	for i := range waits.Len() {

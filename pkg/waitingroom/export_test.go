@@ -3,6 +3,7 @@ package waitingroom
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -55,6 +56,25 @@ func (r *Room) SetClock(ctx context.Context, p product.ID, field string, value i
 // Clock reads one field of clock.
 func (r *Room) Clock(ctx context.Context, p product.ID, field string) (string, error) {
 	return r.rdb.HGet(ctx, r.keys.Product(p).Clock, field).Result()
+}
+
+// Elapse makes the last run of admit look as if it had been that much earlier, so that the time since then has passed.
+func (r *Room) Elapse(ctx context.Context, p product.ID, d time.Duration) error {
+	key := r.keys.Product(p).Clock
+	pipe := r.rdb.TxPipeline()
+	pipe.HIncrBy(ctx, key, "run_ms", -d.Milliseconds())
+	pipe.HIncrBy(ctx, key, "still_ms", -d.Milliseconds())
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// Silence makes the last beat that much older.
+func (r *Room) Silence(ctx context.Context, d time.Duration) error {
+	left, err := r.rdb.PTTL(ctx, r.keys.Alive()).Result()
+	if err != nil {
+		return err
+	}
+	return r.rdb.PExpire(ctx, r.keys.Alive(), left-d).Err()
 }
 
 // Ban bans a user until a time in milliseconds.

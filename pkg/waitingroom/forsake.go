@@ -23,7 +23,7 @@ const (
 // whose place a rollback or an old ticket brought back would otherwise wait with a place that can buy nothing. Safe to repeat.
 func (r *Room) Forsake(ctx context.Context, p product.ID, user product.UserHash, id order.ID) (Forsaken, error) {
 	k := r.keys.Product(p)
-	keys := []string{k.Settings, k.Waiting, k.Away, k.Active, k.Judged, k.Intents}
+	keys := []string{k.Settings, k.Clock, k.Waiting, k.Away, k.Active, k.Judged, k.Intents}
 	answer, err := r.run(ctx, r.scripts.forsake, p, keys, string(user), string(id))
 	if err != nil {
 		return "", fmt.Errorf("forsake order %s: %w", id, err)

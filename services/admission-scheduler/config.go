@@ -68,7 +68,7 @@ func loadConfig(s *config.Source) Config {
 
 		Postgres: postgres.Read(s),
 
-		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, time.Minute, "longest time between two looks at a line that may move, in which a batch is spread; without tick among SCHEDULER_TRIGGERS a second at least"),
+		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest time between two looks at a line that may move, in which a batch is spread; without tick among SCHEDULER_TRIGGERS a second at least; pass time stands still where no look comes for 5 s"),
 		Deadline:    s.Duration("DEADLINE", 2*time.Second, 10*time.Millisecond, time.Minute, "longest time one look may take; a product that overruns it waits longer and disturbs no other"),
 		Concurrency: s.Int("CONCURRENCY", 32, 1, 10_000, "products looked at at the same time"),
 		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),

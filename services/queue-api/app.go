@@ -99,6 +99,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	// In the order of the flow: sources first, so that each stops before what it feeds.
 	a.components = []lifecycle.Component{
 		gate.Component(),
+		beating(logger, beatEvery, cfg.Redis.Timeout, room.Beat),
 		// Before the server: its streams would never end by themselves, and it waits for them.
 		{Name: "streams", Run: open.Run, StopWithin: stopStreams},
 		a.server.Component("storefront"),

@@ -155,6 +155,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	wg.Go(func() { l.listen(ctx) })
 	for {
 		select {
 		case <-ctx.Done():

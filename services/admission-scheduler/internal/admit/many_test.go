@@ -54,6 +54,8 @@ func (c *counted) Line(context.Context, product.ID) (waitingroom.Line, error) {
 	return waitingroom.Line{Present: true, Inc: 1, SettingsV: 1, StockKnown: true, NowMS: time.Now().UnixMilli()}, nil
 }
 
+func (c *counted) Listen(context.Context) error { return nil }
+
 func (c *counted) AdmitShare(_ context.Context, p product.ID, _ int, _ float64) (waitingroom.AdmitResult, error) {
 	c.calls.Add(1)
 	if n, _ := strconv.Atoi(string(p[1:])); n < c.moving {

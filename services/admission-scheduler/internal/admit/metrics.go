@@ -23,6 +23,7 @@ type metrics struct {
 	triggerUp        *prometheus.GaugeVec
 	hints            *prometheus.CounterVec
 	lagShare         prometheus.Gauge
+	stood            *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -58,14 +59,21 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		lagShare: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "hanjul_admit_lag_share", Help: "Least share of a rate that is admitted because of what consumers or relays have still to do; 1 while they keep up.",
 		}),
+		stood: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_admit_stood_still_seconds_total",
+			Help: "Time that did not count for passes and absence, summed over products, by why: halted (orders are halted), deaf (no queue-api was there), held (every unit left awaits a verdict), gap (no scheduler came by).",
+		}, []string{"why"}),
 	}
 	m.lagShare.Set(1)
+	for _, why := range []waitingroom.Standstill{waitingroom.StandsHalted, waitingroom.StandsDeaf, waitingroom.StandsHeld, waitingroom.StandsGap} {
+		m.stood.WithLabelValues(string(why))
+	}
 	if r == nil {
 		return m, nil
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads,
+		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads, m.stood,
 		m.triggerUp, m.hints, m.lagShare,
 	} {
 		faults = append(faults, r.Register(c))
@@ -82,6 +90,9 @@ func (m *metrics) ran(result waitingroom.AdmitResult) {
 		outcome = "admitted"
 	}
 	m.runs.WithLabelValues(outcome).Inc()
+	if result.StoodFor != waitingroom.StandsNot {
+		m.stood.WithLabelValues(string(result.StoodFor)).Add(result.Stood.Seconds())
+	}
 	for _, wait := range result.Waits {
 		m.freeSlot.Observe(wait.Seconds())
 	}

@@ -65,8 +65,9 @@ type Room interface {
 	PutCatalogue(ctx context.Context, ids []product.ID) error
 }
 
-// Admitter runs the admit script; waitingroom.Admitter is it.
+// Admitter runs the admit script, and knows whether people can be heard; waitingroom.Admitter is it.
 type Admitter interface {
+	Listen(ctx context.Context) error
 	AdmitShare(ctx context.Context, p product.ID, limit int, share float64) (waitingroom.AdmitResult, error)
 }
 
