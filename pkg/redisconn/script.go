@@ -11,8 +11,8 @@ import (
 
 // Script is one script of the tree. Safe for concurrent use.
 type Script struct {
-	name   string
-	script *redis.Script
+	name, source string
+	script       *redis.Script
 }
 
 // LoadScript reads an embedded script. A missing file is a fault of the build that every test of its owner meets, hence a panic.
@@ -21,13 +21,20 @@ func LoadScript(files fs.FS, name string) *Script {
 	if err != nil {
 		panic(fmt.Sprintf("script %s is not in the binary: %v", name, err))
 	}
-	return &Script{name, redis.NewScript(string(source))}
+	return &Script{name, string(source), redis.NewScript(string(source))}
 }
 
 // Run runs the script by its hash, and by its text where the node does not know it: after a restart, a failover or a flush
-// of the script cache. Errors carry no business meaning; the script's own outcomes are in the answer.
+// of the script cache. With a Shared it leaves together with other calls. Errors carry no business meaning; the script's own outcomes
+// are in the answer. The arguments may still be read after ctx ended.
 func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (Answer, error) {
-	values, err := s.script.Run(ctx, rdb, keys, args...).Slice()
+	var values []any
+	var err error
+	if shared, ok := rdb.(*Shared); ok {
+		values, err = shared.run(ctx, s, keys, args)
+	} else {
+		values, err = s.script.Run(ctx, rdb, keys, args...).Slice()
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("run %s: %w", s.name, err)
 	}

@@ -69,7 +69,8 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 
 	rdb := redisconn.New(redisconn.ClientOptions(cfg.Redis))
 	keys := product.Keyspace{Prefix: cfg.KeyPrefix}
-	room, statuses := waitingroom.New(rdb, keys), orderstatus.New(rdb, keys, orderstatus.Config{})
+	shared := redisconn.Share(rdb)
+	room, statuses := waitingroom.New(shared, keys), orderstatus.New(shared, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
 	surface := httpapi.New(room, statuses, orders, open, httpapi.Keys{
@@ -94,7 +95,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		admin:   httpserver.NewAdmin(logger, cfg.AdminListen, registry, gate.Check()),
 		gate:    gate,
 		streams: open,
-		close:   []func(){func() { _ = rdb.Close() }, asking.Close},
+		close:   []func(){func() { _ = shared.Close() }, asking.Close},
 	}
 	// In the order of the flow: sources first, so that each stops before what it feeds.
 	a.components = []lifecycle.Component{

@@ -108,7 +108,7 @@ func prepare(t testing.TB, o Options) *Bundle {
 		o.Timeout = 5 * time.Second
 	}
 	conn := redisconn.Config{Addrs: addrs, Timeout: o.Timeout}
-	rdb, once := redisconn.New(redisconn.ClientOptions(conn)), redisconn.New(redisconn.OnceOptions(conn))
+	rdb, once := redisconn.Share(redisconn.New(redisconn.ClientOptions(conn))), redisconn.New(redisconn.OnceOptions(conn))
 	t.Cleanup(func() { _, _ = rdb.Close(), once.Close() })
 
 	b := &Bundle{
