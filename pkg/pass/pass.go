@@ -87,6 +87,13 @@ func (s *Signer) Sign(p Pass) (string, error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(s.key, []byte(text))), nil
 }
 
+// Told is the pass as its text says it, and as Verify returns it: times are as exact as there, and the expiry is rounded up.
+func (p Pass) Told() Pass {
+	p.Admitted, p.IssuedAt = time.UnixMilli(p.Admitted.UnixMilli()), time.Unix(p.IssuedAt.Unix(), 0)
+	p.ExpiresAt = time.Unix(ceilSecond(p.ExpiresAt), 0)
+	return p
+}
+
 // Verifier returns what verifies this signer's passes.
 func (s *Signer) Verifier() Verifier {
 	return Verifier{s.kid: s.key.Public().(ed25519.PublicKey)}

@@ -77,7 +77,7 @@ type API struct {
 	orders   Submitter
 	streams  *streams.Hub
 	keys     Keys
-	verifier pass.Verifier
+	passes   *passes
 	views    *views
 	logger   *slog.Logger
 	metrics  *Metrics
@@ -100,7 +100,7 @@ func New(room Room, statuses Statuses, orders Submitter, open *streams.Hub, keys
 		}
 	}
 	return &API{
-		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, verifier: verifier,
+		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, passes: newPasses(verifier),
 		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}

@@ -85,7 +85,7 @@ func (a *API) pass(r *http.Request, who person, p product.ID, required bool) (pa
 	if err != nil {
 		return pass.Pass{}, "", false, err
 	}
-	got, err := a.verifier.Verify(text)
+	got, err := a.passes.verify(text)
 	if err != nil {
 		return pass.Pass{}, "", false, faulty(errPassInvalid, headerPass, "expected the pass of an admission")
 	}

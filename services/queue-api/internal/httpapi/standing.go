@@ -167,10 +167,14 @@ func (a *API) signTicket(who person, p product.ID, place product.Place) (*string
 // signPass makes the pass of a lease: the same text each time, since it says only what the lease says.
 func (a *API) signPass(who person, p product.ID, s waitingroom.Standing) (*string, *time.Time, error) {
 	admitted, ends := time.UnixMilli(s.AdmittedMS).UTC(), time.UnixMilli(s.LeaseEndMS).UTC()
-	text, err := a.keys.Passes.Sign(pass.Pass{
+	says := pass.Pass{
 		User: who.id, Product: p, Place: s.Place, OrderID: a.orderID(p, who, s.Place, s.Product.OpenedUS),
 		Epoch: s.Product.PassEpoch, Admitted: admitted, IssuedAt: admitted, ExpiresAt: ends,
-	})
+	}
+	text, err := a.keys.Passes.Sign(says)
+	if err == nil {
+		a.passes.keep(text, says.Told())
+	}
 	return &text, &ends, err
 }
 

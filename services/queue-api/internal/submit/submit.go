@@ -190,11 +190,14 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 		Version: order.VersionPending, State: order.StatePending,
 		Product: r.Pass.Product, User: r.UserHash, Quantity: r.Quantity, Digest: r.digest(),
 	}
+	var noted sync.WaitGroup
 	if sent.Outcome == kafka.Accepted {
 		status.Version, status.State = order.VersionAccepted, order.StateAccepted
-		s.acked(ctx, r.Pass.Product, r.Pass.OrderID)
+		// Beside the status, in the same pipeline: both in either order say what they say alone.
+		noted.Go(func() { s.acked(ctx, r.Pass.Product, r.Pass.OrderID) })
 	}
 	s.put(ctx, r.Pass.OrderID, status)
+	noted.Wait()
 	if err := s.cfg.Fault(StepTold); err != nil {
 		return Answer{}, err
 	}
