@@ -7,7 +7,7 @@
 -- KEYS[4]  judged    zset  order_id -> t, ms
 -- KEYS[5]  waiting   zset  user -> place
 -- KEYS[6]  away      zset  user -> place
--- KEYS[7]  awaytill  zset  user -> end of grace, ms
+-- KEYS[7]  awaytill  zset  user -> end of grace, ms of running time
 -- KEYS[8]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[9]  who       hash  user -> state|place|order_id|t
 -- KEYS[10] whot      zset  user of an ended record -> t, ms

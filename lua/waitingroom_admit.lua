@@ -1,8 +1,8 @@
 #!lua
--- Frees passes whose time is over (U6), forgets what ended long ago, then admits within rate, capacity and stock (U5).
+-- Frees passes whose time is over (U6), moves who is absent out of the way (U4), forgets what ended long ago, then admits (U5).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  tokens, refill_ms, front, freed, run_ms, still_ms, stands
+-- KEYS[2]  clock     hash  tokens, refill_ms, front, near, freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[5]  who       hash  user -> state|place|order_id|t
@@ -12,28 +12,34 @@
 -- KEYS[9]  admits    hash  second -> admissions, the last 120 seconds
 -- KEYS[10] judged    zset  order_id -> t, ms
 -- KEYS[11] changes   stream  +place, -place, <place (it and all below it)
+-- KEYS[12] away      zset  user -> place
+-- KEYS[13] awaytill  zset  user -> end of grace, ms of running time
+-- KEYS[14] seen      zset  user near the front -> last heard, ms of running time
 -- ARGV[1] most      number  people to let through, 1 to 500
 -- ARGV[2] remember  number  ms for which ended records and judged orders are kept
 -- ARGV[3] share     number  of the rate, above 0, at most 1: less while what comes after the line is behind
 -- ARGV[4] deaf      number  1: nobody of ours could hear people lately, so the clocks stand until the next run; else 0
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
--- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits, stood_ms, stood_for}: reason is '' when it admitted as many as
---   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'paused', 'closed' or 'not_open'; 'lag' is 'rate' with
+-- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits, stood_ms, stood_for, away, ended}: reason is '' when it admitted as many as
+--   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'away', 'paused', 'closed' or 'not_open'; 'away'
+--   means that more may be absent than one run moves, so nobody was admitted yet; 'lag' is 'rate' with
 --   a share below 1; next_ms is the time to the next token for both; waits are ms that a slot had been free before it was given to somebody
 --   whom the capacity had held up; stood_ms of the time since the run before did not count for passes, for 'halted', 'deaf', 'held' (every
---   unit left is held) or 'gap' (no run came).
+--   unit left is held) or 'gap' (no run came); away were moved to away and ended lapsed there.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless to the bounds, which the script keeps in any number of calls; but a repeat admits others, so its client does not
 --   retry by itself (F41).
 
 local settings, clock, waiting, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local who, whot, stock, tally, admits, judged = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local changes = KEYS[11]
+local changes, away, awaytill, seen = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 
 local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is told as many
 local PRUNE = 100 -- records and orders forgotten per call
 local KEEP = 120  -- seconds of admits
+local AWAY = 200  -- people looked at for absence per call
+local ZONE = 50000 -- most people near the front, whose absence is watched
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -55,11 +61,13 @@ end
 local deaf = ARGV[4]
 if deaf ~= '0' and deaf ~= '1' then return redis.error_reply('ERR deaf: expected 0 or 1') end
 
-local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until, halted =
+local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until, halted, absence, grace =
   unpack(redis.call('HMGET', settings, 'v', 'state', 'rate', 'burst', 'cap', 'pass_ms', 'units_per_pass', 'oversub',
-    'ghost', 'ghost_until', 'orders_halted'))
+    'ghost', 'ghost_until', 'orders_halted', 'absence_ms', 'grace_ms'))
 if not v then return { 'absent' } end
-rate, burst, cap, pass_ms = tonumber(rate) * share, tonumber(burst), tonumber(cap), tonumber(pass_ms)
+absence, grace = tonumber(absence or 0), tonumber(grace or 0)
+local full_rate = tonumber(rate)
+rate, burst, cap, pass_ms = full_rate * share, tonumber(burst), tonumber(cap), tonumber(pass_ms)
 units_per_pass, oversub = tonumber(units_per_pass), tonumber(oversub)
 
 local t = redis.call('TIME')
@@ -89,7 +97,7 @@ elseif deaf == '1' then stands = 'deaf'
 elseif base and base - held <= 0 and held > 0 then stands = 'held' end -- a verdict may give units back (F37)
 redis.call('HSET', clock, 'run_ms', text(now_ms), 'still_ms', text(now_ms - running), 'stands', stands)
 
-local tokens, refilled, front, freed = unpack(redis.call('HMGET', clock, 'tokens', 'refill_ms', 'front', 'freed'))
+local tokens, refilled, front, freed, near = unpack(redis.call('HMGET', clock, 'tokens', 'refill_ms', 'front', 'freed', 'near'))
 
 -- The times at which slots became free since an admission ended for want of one; nil when the capacity holds nobody up.
 local free = nil
@@ -124,11 +132,74 @@ end
 local gone_orders = redis.call('ZRANGEBYSCORE', judged, '-inf', horizon, 'LIMIT', 0, PRUNE)
 if #gone_orders > 0 then redis.call('ZREM', judged, unpack(gone_orders)) end
 
+-- U4. Only while the line is open: in a pause nobody's turn comes any nearer. What was heard is written late by up to a third of the limit,
+-- so who was heard within it is never moved. Twice: who was moved is no longer in seen. Late: as long as nobody is admitted meanwhile.
+local absent, ended, more_absent = 0, 0, false
+local function unheard()
+  -- Whoever is met for the first time counts as heard now: after a loss, on coming near the front, with the limit just set.
+  near = tonumber(near or 0)
+  local zone = math.min(ZONE, math.max(100, math.ceil(full_rate * absence / 750))) - redis.call('ZCOUNT', waiting, '-inf', text(near))
+  if zone > 0 then
+    local met = redis.call('ZRANGEBYSCORE', waiting, '(' .. text(near), '+inf', 'WITHSCORES', 'LIMIT', 0, math.min(zone, AWAY))
+    if #met > 0 then
+      local now_seen = {}
+      for i = 1, #met, 2 do
+        now_seen[i], now_seen[i + 1] = text(running), met[i]
+      end
+      near = tonumber(met[#met])
+      redis.call('ZADD', seen, unpack(now_seen))
+      redis.call('HSET', clock, 'near', text(near))
+    end
+  end
+  local old = redis.call('ZRANGEBYSCORE', seen, '-inf', text(running - absence * 4 / 3), 'LIMIT', 0, AWAY)
+  if #old == 0 then return end
+  local gone, places, tills = {}, {}, {}
+  for _, user in ipairs(old) do
+    local place = tonumber(redis.call('ZSCORE', waiting, user))
+    if place and place <= near then -- else the record is of an earlier life, or of one that no longer waits
+      gone[#gone + 1] = user
+      places[#places + 1], places[#places + 2] = text(place), user
+      tills[#tills + 1], tills[#tills + 2] = text(running + grace), user
+      redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '-' .. text(place))
+    end
+  end
+  redis.call('ZREM', seen, unpack(old))
+  if #gone > 0 then
+    redis.call('ZREM', waiting, unpack(gone))
+    redis.call('ZADD', away, unpack(places))
+    redis.call('ZADD', awaytill, unpack(tills))
+    redis.call('HINCRBY', tally, 'away', #gone)
+  end
+  absent, more_absent = #gone, #old == AWAY
+end
+if sale == 'open' then
+  local over = redis.call('ZRANGEBYSCORE', awaytill, '-inf', text(running), 'LIMIT', 0, SWEEP)
+  for _, user in ipairs(over) do
+    local place = tonumber(redis.call('ZSCORE', away, user))
+    redis.call('ZREM', awaytill, user)
+    if place then -- always; the audit tells
+      redis.call('ZREM', away, user)
+      redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
+      redis.call('ZADD', whot, text(now_ms), user)
+      ended = ended + 1
+    end
+  end
+  if ended > 0 then
+    redis.call('HINCRBY', tally, 'lapsed', ended)
+    redis.call('HINCRBY', tally, 'away_lapsed', ended)
+  end
+  if absence > 0 then
+    unheard()
+  elseif near then
+    redis.call('HDEL', clock, 'near') -- the next limit begins with everybody heard
+  end
+end
+
 local function answer(reason, admitted, next_ms, waits)
   -- From now on the capacity holds people up, or it no longer does.
   if reason == 'capacity' then
     redis.call('HSET', clock, 'freed', '')
-  elseif reason ~= '' then
+  elseif reason ~= '' and reason ~= 'away' then
     redis.call('HDEL', clock, 'freed')
   elseif free then
     local rest = ''
@@ -138,10 +209,12 @@ local function answer(reason, admitted, next_ms, waits)
   return {
     'ok', reason, admitted, lapsed, redis.call('ZCARD', waiting),
     redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), text(next_ms), waits, text(stood_ms), stood_for,
+    absent, ended,
   }
 end
 
 if sale ~= 'open' then return answer(sale, 0, 0, {}) end
+if more_absent then return answer('away', 0, 0, {}) end
 
 -- The bucket. Time that went back gives nothing and takes nothing (F14).
 refilled = math.min(tonumber(refilled or now_ms), now_ms)
@@ -186,6 +259,7 @@ if n > 0 then
   redis.call('ZREM', waiting, unpack(gone))
   -- They were the first, so one entry says it for all of them. The newest hundred thousand moves are kept (F26).
   redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '<' .. text(tonumber(first[#first])))
+  if near then redis.call('ZREM', seen, unpack(gone)) end
   redis.call('ZADD', active, unpack(leases))
   redis.call('HSET', who, unpack(records))
   redis.call('HSET', clock, 'front', text(front))

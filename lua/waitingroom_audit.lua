@@ -2,7 +2,7 @@
 -- Reads one product's books at one instant, for the auditor (2.7, step 5).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  front, run_ms, still_ms, stands
+-- KEYS[2]  clock     hash  front, near, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
 -- KEYS[5]  active    zset  user -> expiry of the pass, ms of running time
@@ -13,17 +13,18 @@
 -- KEYS[10] stock     hash  base, seq, held
 -- KEYS[11] tally     hash  one count per kind of move
 -- KEYS[12] admits    hash  second -> admissions
+-- KEYS[13] awaytill  zset  user -> end of grace, ms of running time
 -- ARGV[1]  walk  number  most intents to add up
 --
 -- Returns {'absent'}: no settings (R4).
--- Returns {'ok', view, held_sum, orderings, active_all, judged, remembered, tally, admits}: held_sum is -1 when there are more
+-- Returns {'ok', view, held_sum, orderings, active_all, judged, remembered, tally, admits, graces}: held_sum is -1 when there are more
 --   than walk intents; admits is second, count, second, count, ...
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless; it writes nothing. It is bounded by walk and reads one intent at a time.
 
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local active, who, judged, intents = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local ordering, stock, tally, admits = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local ordering, stock, tally, admits, awaytill = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -61,12 +62,13 @@ return {
     redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
       'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
     redis.call('HMGET', stock, 'base', 'seq', 'held'),
-    redis.call('HMGET', clock, 'front'),
+    redis.call('HMGET', clock, 'front', 'near'),
     redis.call('HMGET', tally, 'admitted', 'lapsed'),
     redis.call('ZCARD', waiting), redis.call('ZCARD', away),
     redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), redis.call('HLEN', intents),
   },
   text(sum), redis.call('ZCARD', ordering), redis.call('ZCARD', active), redis.call('ZCARD', judged), redis.call('HLEN', who),
-  redis.call('HMGET', tally, 'joined', 'restored', 'admitted', 'bound', 'ordered', 'left', 'lapsed', 'evicted', 'called'),
-  redis.call('HGETALL', admits),
+  redis.call('HMGET', tally, 'joined', 'restored', 'admitted', 'bound', 'ordered', 'left', 'lapsed', 'evicted', 'called',
+    'away', 'back', 'away_lapsed'),
+  redis.call('HGETALL', admits), redis.call('ZCARD', awaytill),
 }

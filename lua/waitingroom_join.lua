@@ -2,10 +2,10 @@
 -- Puts a user at the end of the line, or tells where they stand; a ticket takes up a forgotten place first (U1, U2, U3, U4).
 --
 -- KEYS[1]  settings  hash  the product's settings
--- KEYS[2]  clock     hash  low, low_from, front, freed, run_ms, still_ms, stands
+-- KEYS[2]  clock     hash  low, low_from, front, near, freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
--- KEYS[5]  awaytill  zset  user -> end of grace, ms
+-- KEYS[5]  awaytill  zset  user -> end of grace, ms of running time
 -- KEYS[6]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[7]  who       hash  user -> state|place|order_id|t
 -- KEYS[8]  whot      zset  user of an ended record -> t, ms
@@ -16,6 +16,7 @@
 -- KEYS[13] bans      hash  user -> until, ms
 -- KEYS[14] slots     stream  a slot became free while the capacity held people up
 -- KEYS[15] changes   stream  +place, -place, <place (it and all below it)
+-- KEYS[16] seen      zset  user near the front -> last heard, ms of running time
 -- ARGV[1]  user        string  the user's hash, 32 hex digits
 -- ARGV[2]  claimed     number  place of the user's ticket; 0 without one
 -- ARGV[3]  claimed_id  string  order id of that place; '' without one
@@ -33,7 +34,7 @@
 local settings, clock, waiting, away = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local awaytill, active, who, whot = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local judged, intents, stock, tally, bans = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local slots, changes = KEYS[14], KEYS[15]
+local slots, changes, seen = KEYS[14], KEYS[15], KEYS[16]
 local hints, product = ARGV[4], ARGV[5]
 local user, claimed_id = ARGV[1], ARGV[3]
 
@@ -110,6 +111,7 @@ if state == 'away' then
   redis.call('ZREM', away, user)
   redis.call('ZREM', awaytill, user)
   redis.call('ZADD', waiting, text(place), user)
+  redis.call('HINCRBY', tally, 'back', 1)
   changed('+' .. text(place))
   state = 'waiting'
 end
@@ -157,7 +159,16 @@ if claimed > 0 and not banned then
   end
 end
 
+-- U4: near the front it is noted when somebody was last heard, at most once in a third of the limit. Twice or late: still heard.
+local absence = tonumber(redis.call('HGET', settings, 'absence_ms') or 0)
+local function heard()
+  if state ~= 'waiting' or absence == 0 or place > tonumber(redis.call('HGET', clock, 'near') or 0) then return end
+  local last = tonumber(redis.call('ZSCORE', seen, user) or 0)
+  if running - last >= absence / 3 then redis.call('ZADD', seen, text(running), user) end
+end
+
 local function standing(code)
+  heard()
   local position, shown = 0, 0
   if lease > 0 then shown = lease + now_ms - running end -- by Redis TIME, as it looks now
   if state == 'waiting' then position = redis.call('ZRANK', waiting, user) + 1 end

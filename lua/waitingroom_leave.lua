@@ -5,7 +5,7 @@
 -- KEYS[2]  clock     hash  front, freed, run_ms, still_ms, stands
 -- KEYS[3]  waiting   zset  user -> place
 -- KEYS[4]  away      zset  user -> place
--- KEYS[5]  awaytill  zset  user -> end of grace, ms
+-- KEYS[5]  awaytill  zset  user -> end of grace, ms of running time
 -- KEYS[6]  active    zset  user -> expiry of the pass, ms of running time
 -- KEYS[7]  who       hash  user -> state|place|order_id|t
 -- KEYS[8]  whot      zset  user of an ended record -> t, ms

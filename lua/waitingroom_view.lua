@@ -2,7 +2,7 @@
 -- Tells a product's public state.
 --
 -- KEYS[1] settings  hash  the product's settings
--- KEYS[2] clock     hash  front, run_ms, still_ms, stands
+-- KEYS[2] clock     hash  front, near, run_ms, still_ms, stands
 -- KEYS[3] waiting   zset  user -> place
 -- KEYS[4] away      zset  user -> place
 -- KEYS[5] active    zset  user -> expiry of the pass, ms of running time
@@ -40,7 +40,7 @@ return {
     redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
       'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
     redis.call('HMGET', stock, 'base', 'seq', 'held'),
-    redis.call('HMGET', clock, 'front'),
+    redis.call('HMGET', clock, 'front', 'near'),
     redis.call('HMGET', tally, 'admitted', 'lapsed'),
     redis.call('ZCARD', waiting), redis.call('ZCARD', away),
     redis.call('ZCOUNT', active, '(' .. text(running), '+inf'), redis.call('HLEN', intents),

@@ -27,7 +27,8 @@ const (
 	AdmitEmpty        AdmitReason = "empty"
 	AdmitCapacity     AdmitReason = "capacity"
 	AdmitRate         AdmitReason = "rate"
-	AdmitLag          AdmitReason = "lag" // the rate, of which the caller allowed a share only
+	AdmitLag          AdmitReason = "lag"  // the rate, of which the caller allowed a share only
+	AdmitAway         AdmitReason = "away" // more may be absent at the front than one call moves: call again at once
 	AdmitPaused       AdmitReason = "paused"
 	AdmitClosed       AdmitReason = "closed"
 	AdmitNotOpen      AdmitReason = "not_open"
@@ -49,6 +50,9 @@ type AdmitResult struct {
 	// Stood is how much of the time since the last run of whichever scheduler did not count for passes, and why.
 	Stood    time.Duration
 	StoodFor Standstill
+	// Away were unheard for too long and moved out of the way of others, with their place kept; AwayLapsed were not heard in their grace
+	// either (U4).
+	Away, AwayLapsed int
 }
 
 // Standstill is why the running time of a product stands still.
@@ -97,7 +101,7 @@ func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, shar
 		deaf = "1"
 	}
 	answer, err := a.admit.Run(ctx, a.rdb, []string{
-		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged, k.Changes,
+		k.Settings, k.Clock, k.Waiting, k.Active, k.Who, k.WhoT, k.Stock, k.Tally, k.Admits, k.Judged, k.Changes, k.Away, k.AwayTill, k.Seen,
 	}, strconv.Itoa(min(max(limit, 1), AdmitMax)), strconv.FormatInt(ticket.Remembered.Milliseconds(), 10), strconv.FormatFloat(share, 'f', -1, 64), deaf)
 	if err != nil {
 		return AdmitResult{}, fmt.Errorf("admit: product %s: %w", p, err)
@@ -109,6 +113,7 @@ func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, shar
 		Reason: AdmitReason(answer.Text(1)), Admitted: int(answer.Int(2)), Lapsed: int(answer.Int(3)),
 		Waiting: answer.Int(4), Active: answer.Int(5), NextToken: time.Duration(answer.Int(6)) * time.Millisecond,
 		Stood: time.Duration(answer.Int(8)) * time.Millisecond, StoodFor: Standstill(answer.Text(9)),
+		Away: int(answer.Int(10)), AwayLapsed: int(answer.Int(11)),
 	}
 	waits := answer.List(7)
 	for i := range waits.Len() {

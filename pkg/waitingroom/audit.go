@@ -21,6 +21,7 @@ type Books struct {
 	Judged     int64 // remembered judged orders
 	Remembered int64 // remembered records of users who are not waiting
 	Tally      Tally
+	Graces     int64           // entries of awaytill: equals View.Away
 	Admits     map[int64]int64 // admissions by second since 1970, the last 120 seconds in which there were any
 }
 
@@ -28,6 +29,8 @@ type Books struct {
 type Tally struct {
 	Joined, Restored, Admitted, Bound      int64
 	Ordered, Left, Lapsed, Evicted, Called int64
+	// Moves to away, back from it by being heard, and those of Lapsed that ended there. Who is away may also leave or order.
+	Away, Back, AwayLapsed int64
 }
 
 // Ended is the number of lives that ended.
@@ -38,7 +41,7 @@ func (t Tally) Ended() int64 { return t.Ordered + t.Left + t.Lapsed + t.Evicted 
 func (r *Room) Audit(ctx context.Context, p product.ID) (Books, error) {
 	k := r.keys.Product(p)
 	answer, err := r.run(ctx, r.scripts.audit, p, []string{
-		k.Settings, k.Clock, k.Waiting, k.Away, k.Active, k.Who, k.Judged, k.Intents, k.Ordering, k.Stock, k.Tally, k.Admits,
+		k.Settings, k.Clock, k.Waiting, k.Away, k.Active, k.Who, k.Judged, k.Intents, k.Ordering, k.Stock, k.Tally, k.Admits, k.AwayTill,
 	}, strconv.Itoa(auditWalk))
 	if err != nil {
 		return Books{}, fmt.Errorf("audit: %w", err)
@@ -53,8 +56,9 @@ func (r *Room) Audit(ctx context.Context, p product.ID) (Books, error) {
 		Tally: Tally{
 			Joined: tally.Int(0), Restored: tally.Int(1), Admitted: tally.Int(2), Bound: tally.Int(3),
 			Ordered: tally.Int(4), Left: tally.Int(5), Lapsed: tally.Int(6), Evicted: tally.Int(7), Called: tally.Int(8),
+			Away: tally.Int(9), Back: tally.Int(10), AwayLapsed: tally.Int(11),
 		},
-		Admits: map[int64]int64{},
+		Admits: map[int64]int64{}, Graces: answer.Int(9),
 	}
 	for i := 0; i+1 < admits.Len(); i += 2 {
 		b.Admits[admits.Int(i)] = admits.Int(i + 1)

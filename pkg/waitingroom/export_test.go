@@ -82,7 +82,7 @@ func (r *Room) Ban(ctx context.Context, p product.ID, u product.UserHash, untilM
 	return r.rdb.HSet(ctx, r.keys.Product(p).Bans, string(u), strconv.FormatInt(untilMS, 10)).Err()
 }
 
-// SendAway moves a waiting user to away, as a later admit will.
+// SendAway moves a waiting user to away, as admit does with who is unheard for too long.
 func (r *Room) SendAway(ctx context.Context, p product.ID, u product.UserHash) error {
 	k := r.keys.Product(p)
 	place, err := r.rdb.ZScore(ctx, k.Waiting, string(u)).Result()
@@ -92,8 +92,20 @@ func (r *Room) SendAway(ctx context.Context, p product.ID, u product.UserHash) e
 	pipe := r.rdb.TxPipeline()
 	pipe.ZRem(ctx, k.Waiting, string(u))
 	pipe.ZAdd(ctx, k.Away, redis.Z{Score: place, Member: string(u)})
+	pipe.ZAdd(ctx, k.AwayTill, redis.Z{Score: 1 << 50, Member: string(u)})
+	pipe.HIncrBy(ctx, k.Tally, "away", 1)
 	_, err = pipe.Exec(ctx)
 	return err
+}
+
+// Unheard makes the last time that somebody near the front was heard that much earlier.
+func (r *Room) Unheard(ctx context.Context, p product.ID, u product.UserHash, d time.Duration) error {
+	return r.rdb.ZIncrBy(ctx, r.keys.Product(p).Seen, -float64(d.Milliseconds()), string(u)).Err()
+}
+
+// EndGrace puts the end of somebody's grace into the past.
+func (r *Room) EndGrace(ctx context.Context, p product.ID, u product.UserHash) error {
+	return r.rdb.ZAddXX(ctx, r.keys.Product(p).AwayTill, redis.Z{Score: 1000, Member: string(u)}).Err()
 }
 
 // ReleaseClaim lets a claim of RestoreBegin or AdvanceBegin run out.

@@ -19,7 +19,7 @@ func (r *Room) Join(ctx context.Context, p product.ID, u product.UserHash, t *Ti
 	k := r.keys.Product(p)
 	place, orderID := claim(t)
 	answer, err := r.run(ctx, r.scripts.join, p, []string{
-		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Stock, k.Tally, k.Bans, k.Slots, k.Changes,
+		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Stock, k.Tally, k.Bans, k.Slots, k.Changes, k.Seen,
 	}, string(u), place, orderID, r.keys.GateHints(), string(p))
 	if err != nil {
 		return Standing{}, fmt.Errorf("join: %w", err)

@@ -190,6 +190,9 @@ func (b *bundle) balance() {
 	if began != live+k.Tally.Ended() {
 		b.t.Fatalf("began %d, live %d, ended %d (I6, I10): %+v", began, live, k.Tally.Ended(), k)
 	}
+	if k.Graces != k.View.Away || k.Tally.Away-k.Tally.Back-k.Tally.AwayLapsed < k.View.Away {
+		b.t.Fatalf("away %d, graces %d: %+v", k.View.Away, k.Graces, k.Tally)
+	}
 	b.ends()
 }
 

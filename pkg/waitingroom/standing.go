@@ -74,8 +74,9 @@ type ProductView struct {
 	Active           int64 // unexpired passes
 	InFlight         int64 // orders bound and not judged
 	Front            product.Place
-	Admitted, Lapsed int64 // totals since the slot began
-	NowMS            int64 // Redis TIME
+	Near             product.Place // up to here it counts when people were last heard (Heard); 0: nobody is watched
+	Admitted, Lapsed int64         // totals since the slot began
+	NowMS            int64         // Redis TIME
 }
 
 // Free is what can still be bound: Base − Held, never below 0.
@@ -117,7 +118,7 @@ func view(a redisconn.Answer) ProductView {
 		},
 		SettingsV: set.Int(0), OpenedUS: set.Int(15), PassEpoch: set.Int(16), Inc: int(set.Int(17)),
 		StockKnown: stock.Text(0) != "", Base: stock.Int(0), Seq: stock.Int(1), Held: stock.Int(2),
-		Front:    product.Place(clock.Int(0)),
+		Front: product.Place(clock.Int(0)), Near: product.Place(clock.Int(1)),
 		Admitted: tally.Int(0), Lapsed: tally.Int(1),
 		Waiting: a.Int(5), Away: a.Int(6), Active: a.Int(7), InFlight: a.Int(8),
 		NowMS: a.Int(0),

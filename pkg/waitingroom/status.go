@@ -13,7 +13,7 @@ func (r *Room) Status(ctx context.Context, p product.ID, u product.UserHash, t *
 	k := r.keys.Product(p)
 	place, orderID := claim(t)
 	answer, err := r.run(ctx, r.scripts.status, p, []string{
-		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Stock, k.Tally, k.Bans, k.Slots, k.Changes,
+		k.Settings, k.Clock, k.Waiting, k.Away, k.AwayTill, k.Active, k.Who, k.WhoT, k.Judged, k.Intents, k.Stock, k.Tally, k.Bans, k.Slots, k.Changes, k.Seen,
 	}, string(u), place, orderID, r.keys.GateHints(), string(p))
 	if err != nil {
 		return Standing{}, fmt.Errorf("status: %w", err)

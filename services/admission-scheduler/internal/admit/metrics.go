@@ -24,6 +24,7 @@ type metrics struct {
 	hints            *prometheus.CounterVec
 	lagShare         prometheus.Gauge
 	stood            *prometheus.CounterVec
+	away             *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -35,7 +36,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admit_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_admit_runs_total",
-			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, lag, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
+			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, lag, away, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
 		}, []string{"outcome"}),
 		freeSlot: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "hanjul_admit_free_slot_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",
@@ -63,6 +64,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "hanjul_admit_stood_still_seconds_total",
 			Help: "Time that did not count for passes and absence, summed over products, by why: halted (orders are halted), deaf (no queue-api was there), held (every unit left awaits a verdict), gap (no scheduler came by).",
 		}, []string{"why"}),
+		away: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hanjul_admit_away_total",
+			Help: "People near the front who were not heard for too long: moved (out of the way, their place kept) or lapsed (not heard in their grace either).",
+		}, []string{"move"}),
 	}
 	m.lagShare.Set(1)
 	for _, why := range []waitingroom.Standstill{waitingroom.StandsHalted, waitingroom.StandsDeaf, waitingroom.StandsHeld, waitingroom.StandsGap} {
@@ -73,7 +78,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	var faults []error
 	for _, c := range []prometheus.Collector{
-		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads, m.stood,
+		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads, m.stood, m.away,
 		m.triggerUp, m.hints, m.lagShare,
 	} {
 		faults = append(faults, r.Register(c))
@@ -90,6 +95,8 @@ func (m *metrics) ran(result waitingroom.AdmitResult) {
 		outcome = "admitted"
 	}
 	m.runs.WithLabelValues(outcome).Inc()
+	m.away.WithLabelValues("moved").Add(float64(result.Away))
+	m.away.WithLabelValues("lapsed").Add(float64(result.AwayLapsed))
 	if result.StoodFor != waitingroom.StandsNot {
 		m.stood.WithLabelValues(string(result.StoodFor)).Add(result.Stood.Seconds())
 	}

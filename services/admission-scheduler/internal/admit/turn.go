@@ -13,13 +13,16 @@ import (
 // lapsedMost is how many passes one run of the script frees at most; a run that freed as many may have left some.
 const lapsedMost = 200
 
+// awayCalls is how many more calls a turn makes to move absent people out of the way; what they leave waits for the next turn.
+const awayCalls = 25
+
 // turn asks the line to move, as often as it gives all it was asked for within the plan, and says when to ask again.
 func (n *line) turn(ctx context.Context) (time.Duration, error) {
 	row, tick, share := n.row.Load(), n.loop.Tick, n.loop.share(n.id)
 	limits := limits(row)
 	limits.Rate *= share
 	plan := pace.For(limits, pace.Stock{Known: true, Left: row.Total - row.Sold + int64(row.Settings.Oversub)}, tick)
-	for range plan.Calls {
+	for calls, more := plan.Calls, awayCalls; calls > 0; calls-- {
 		result, err := n.loop.Admitter.AdmitShare(ctx, n.id, plan.Ask, share)
 		if errors.Is(err, waitingroom.ErrNotReady) {
 			// Redis lost the line since the last upkeep: see to it at once.
@@ -36,7 +39,10 @@ func (n *line) turn(ctx context.Context) (time.Duration, error) {
 			n.idle = 0
 		}
 		switch {
-		case result.Lapsed >= lapsedMost:
+		case result.Reason == waitingroom.AdmitAway && more > 0:
+			calls, more = calls+1, more-1 // those behind them are reached within the turn
+			continue
+		case result.Lapsed >= lapsedMost, result.Reason == waitingroom.AdmitAway:
 			continue
 		case result.Reason == waitingroom.AdmitFull:
 			continue

@@ -96,6 +96,7 @@ type Line struct {
 	Intents                 int64
 	Waiting, Away, Active   int64
 	Ordering, Ended, Joined int64
+	Graces, Back            int64 // people away whose grace runs; returns from away since the line began
 	Capacity, Burst         int64
 	Rate                    float64
 	Admits                  map[int64]int64 // admissions by second, the last 120

@@ -100,6 +100,9 @@ func checkNobodyLost(b Books) Finding {
 		f.fault("%d joined; waiting %d, away %d, active %d, ordering %d and ended %d are %d", b.Line.Joined,
 			b.Line.Waiting, b.Line.Away, b.Line.Active, b.Line.Ordering, b.Line.Ended, counted)
 	}
+	if b.Line.Graces != b.Line.Away {
+		f.fault("%d are away and the grace of %d runs", b.Line.Away, b.Line.Graces)
+	}
 	// After a loss only those who came back are known again, so a buyer of the journal may rightly be unknown.
 	joined := map[product.UserHash]journal.Entry{}
 	for _, e := range b.Journal {
@@ -190,8 +193,11 @@ func checkPlaces(b Books) Finding {
 	}
 
 	// Nobody is admitted before somebody in front who never stopped waiting. After a loss the people in front come back one
-	// by one, each when they are heard, so the order of admissions is theirs.
-	if b.Inc <= 1 {
+	// by one, each when they are heard, so the order of admissions is theirs. So do those who were away meanwhile.
+	if b.Line.Back > 0 {
+		f.lost("the order of admissions: %d people came back to their place from away", b.Line.Back)
+	}
+	if b.Inc <= 1 && b.Line.Back == 0 {
 		admitted := grants(b)
 		slices.SortFunc(admitted, func(x, y grant) int { return x.pass.Admitted.Compare(y.pass.Admitted) })
 		highest := product.Place(0)

@@ -32,7 +32,7 @@ func loadLine(ctx context.Context, s Sources, b *Books) error {
 	b.Line = Line{
 		Known: true, StockKnown: v.StockKnown, Base: v.Base, Seq: v.Seq, Held: v.Held, IntentUnits: line.HeldSum, Intents: v.InFlight,
 		Waiting: v.Waiting, Away: v.Away, Active: line.ActiveAll, Ordering: line.Orderings, Ended: line.Tally.Ended(),
-		Joined: line.Tally.Joined + line.Tally.Restored, Capacity: int64(v.Capacity), Burst: int64(v.Burst), Rate: v.Rate,
+		Joined: line.Tally.Joined + line.Tally.Restored, Graces: line.Graces, Back: line.Tally.Back, Capacity: int64(v.Capacity), Burst: int64(v.Burst), Rate: v.Rate,
 		Admits: line.Admits, Users: map[product.UserHash]int{}, Statuses: map[order.ID]order.Status{}, TakenAt: b.Line.TakenAt,
 	}
 	if err := loadParked(ctx, s, b); err != nil {
