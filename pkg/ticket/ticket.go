@@ -37,6 +37,10 @@ type Ticket struct {
 	User     product.UserHash
 	Place    product.Place
 	IssuedAt time.Time // to the second
+	// Start is the position at which the person began, from which progress counts; 0 when it is not known, as in tickets of before.
+	Start int64
+	// Promise is the first wait that the person was told, in seconds from the join on; 0 for none.
+	Promise int64
 }
 
 type claims struct {
@@ -45,11 +49,13 @@ type claims struct {
 	User    product.UserHash `json:"u"`
 	Place   product.Place    `json:"n"`
 	Issued  int64            `json:"i"`
+	Start   int64            `json:"s,omitempty"`
+	Promise int64            `json:"w,omitempty"`
 }
 
 // Sign makes the text: base64url(claims) "." base64url(HMAC-SHA256).
 func Sign(key keyring.Key, t Ticket) (string, error) {
-	body, err := json.Marshal(claims{key.ID(), t.Product, t.User, t.Place, t.IssuedAt.Unix()})
+	body, err := json.Marshal(claims{key.ID(), t.Product, t.User, t.Place, t.IssuedAt.Unix(), t.Start, t.Promise})
 	if err != nil {
 		return "", fmt.Errorf("sign ticket: %w", err)
 	}
@@ -76,7 +82,7 @@ func Verify(keys keyring.Ring, text string, now time.Time) (Ticket, error) {
 	if err != nil || !key.Equal([]byte(encoded), mac) {
 		return Ticket{}, ErrInvalid
 	}
-	t := Ticket{c.Product, c.User, c.Place, time.Unix(c.Issued, 0)}
+	t := Ticket{c.Product, c.User, c.Place, time.Unix(c.Issued, 0), c.Start, c.Promise}
 	if now.Sub(t.IssuedAt) > Life {
 		return Ticket{}, ErrExpired
 	}

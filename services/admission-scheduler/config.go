@@ -71,7 +71,7 @@ func loadConfig(s *config.Source) Config {
 		Tick:        s.Duration("TICK", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest time between two looks at a line that may move, in which a batch is spread; without tick among SCHEDULER_TRIGGERS a second at least; pass time stands still where no look comes for 5 s"),
 		Deadline:    s.Duration("DEADLINE", 2*time.Second, 10*time.Millisecond, time.Minute, "longest time one look may take; a product that overruns it waits longer and disturbs no other"),
 		Concurrency: s.Int("CONCURRENCY", 32, 1, 10_000, "products looked at at the same time"),
-		PollMax:     s.Duration("POLL_MAX", 6*time.Second, time.Second, time.Hour, "longest time between two polls of one person (next_poll plus its jitter); a pass must outlive it (F36)"),
+		PollMax:     s.Duration("POLL_MAX", 18*time.Second, time.Second, time.Hour, "longest time between two polls of one person: POLL_FAR of queue-api, times its POLL_STRETCH, plus a fifth; a pass must outlive it (F36)"),
 		ReadyDrain:  s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 	}
 	c.Redis.ClientName = "admission-scheduler"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"hanjul/pkg/telemetry"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/live"
 	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
@@ -67,15 +69,21 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 
+	snapshots, err := live.NewMetrics(registry)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+
 	rdb := redisconn.New(redisconn.ClientOptions(cfg.Redis))
 	keys := product.Keyspace{Prefix: cfg.KeyPrefix}
 	shared := redisconn.Share(rdb)
 	room, statuses := waitingroom.New(shared, keys), orderstatus.New(shared, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
-	surface := httpapi.New(room, statuses, orders, open, httpapi.Keys{
+	lines := live.New(room, nil, logger, snapshots, cfg.Lines)
+	surface := httpapi.New(room, lines, statuses, orders, open, httpapi.Keys{
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: append(keyring.Ring{cfg.Tickets}, cfg.TicketsAlso...), Passes: cfg.Passes, PassesAlso: cfg.PassesAlso,
-	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})
+	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})
 
 	asking, err := kafka.NewClient(cfg.Kafka)
 	if err != nil {
@@ -102,7 +110,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		gate.Component(),
 		beating(logger, beatEvery, cfg.Redis.Timeout, room.Beat),
 		// Before the server: its streams would never end by themselves, and it waits for them.
-		{Name: "streams", Run: open.Run, StopWithin: stopStreams},
+		{Name: "streams", Run: beside(open.Run, lines.Run), StopWithin: stopStreams},
 		a.server.Component("storefront"),
 		{Name: "sweeper", Run: submit.NewSweeper(orders, cfg.Users, cfg.SweepEvery).Run, StopWithin: stopSweeper},
 		stores.Component(),
@@ -110,6 +118,18 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		a.admin.Component("admin"),
 	}
 	return a, nil
+}
+
+// beside runs one as long as the other, for what needs no time of its own to stop.
+func beside(run, other func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- other(ctx) }()
+		err := run(ctx)
+		cancel()
+		return errors.Join(err, <-ended)
+	}
 }
 
 // Run serves until ctx ends, then turns callers away, finishes the calls in hand, sends what waits, and lets go of Redis. What

@@ -12,6 +12,7 @@ import (
 	"hanjul/pkg/redisconn"
 	"hanjul/pkg/telemetry"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/live"
 )
 
 // service is this service's word in the names of its settings.
@@ -46,6 +47,8 @@ type Config struct {
 	StreamReread, StreamHeartbeat time.Duration
 
 	Cadence    httpapi.Cadence
+	PollExcess int
+	Lines      live.Config
 	SweepEvery time.Duration
 	ReadyDrain time.Duration
 	Drain      time.Duration
@@ -76,6 +79,19 @@ func loadConfig(s *config.Source) Config {
 			Near: poll("POLL_NEAR", cadence.Near, "people within 100 of the head"),
 			Mid:  poll("POLL_MID", cadence.Mid, "people within 1,000 of the head"),
 			Far:  poll("POLL_FAR", cadence.Far, "people farther behind"),
+
+			NearWithin: int64(s.Int("POLL_NEAR_WITHIN", int(cadence.NearWithin), 1, 1_000_000, "positions from the head that POLL_NEAR is for")),
+			MidWithin:  int64(s.Int("POLL_MID_WITHIN", int(cadence.MidWithin), 1, 10_000_000, "positions from the head that POLL_MID is for")),
+			Busy:       int64(s.Int("POLL_BUSY", int(cadence.Busy), 1, 1_000_000, "calls in hand from which on the pauses of people in line grow with the load")),
+			Stretch:    int64(s.Int("POLL_STRETCH", int(cadence.Stretch), 1, 10, "how many times as long the pauses become under load, at most")),
+		},
+		PollExcess: s.Int("POLL_EXCESS", 5, 0, 1000, "how many times as often as asked a person may poll before the answer is too-many-polls; 0 lets everybody"),
+		Lines: live.Config{
+			Every:     s.Duration("LINE_REFRESH", 250*time.Millisecond, time.Millisecond, 10*time.Second, "age from which on the snapshot of a line is refreshed by the next poll, one call of Redis"),
+			StaleFor:  s.Duration("LINE_STALE", time.Minute, time.Second, time.Hour, "how long polls are answered from the last snapshot, marked stale, while Redis does not answer"),
+			Idle:      s.Duration("LINE_IDLE", time.Minute, time.Second, time.Hour, "time after which the snapshot of a line is dropped that nobody polls about"),
+			Products:  s.Int("LINE_PRODUCTS", 1000, 1, 1_000_000, "snapshots held at once; people of other products are asked about at Redis"),
+			PlacesMax: s.Int("LINE_PLACES", 5_000_000, 1, 1_000_000_000, "places of all snapshots held at once, eight to sixteen bytes each; people of a line that does not fit are asked about at Redis"),
 		},
 		StreamMax:       s.Int("STREAM_MAX", 10_000, 1, 1_000_000, "streams of orders open at once; beyond them the answer is streams-full"),
 		StreamReread:    s.Duration("STREAM_REREAD", 2*time.Second, 10*time.Millisecond, time.Minute, "time between two looks at every status that a stream waits for, in case the hint was lost"),

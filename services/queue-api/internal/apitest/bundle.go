@@ -30,6 +30,7 @@ import (
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/httpapi"
+	"hanjul/services/queue-api/internal/live"
 	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
@@ -51,6 +52,7 @@ type Options struct {
 	Timeout  time.Duration           // wait for Redis; 0 for 5 s
 	Streams  streams.Config          // bounds of the streams
 	Surface  func(*httpapi.Config)   // changes the surface's settings
+	Live     live.Config             // bounds of the snapshots; by default each poll looks at Redis anew
 	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
 }
 
@@ -68,6 +70,7 @@ type Bundle struct {
 	Submits  *submit.Submitter
 	Sweeper  *submit.Sweeper
 	Streams  *streams.Hub // does not run
+	Lines    *live.Lines  // does not run
 	Producer *kafka.Producer
 	Handler  http.Handler
 	Registry *prometheus.Registry
@@ -153,7 +156,13 @@ func prepare(t testing.TB, o Options) *Bundle {
 	if o.Surface != nil {
 		o.Surface(&surface)
 	}
-	b.Handler = httpapi.New(b.Room, b.Statuses, b.Submits, b.Streams, b.Keys, logger, calls, surface).Handler()
+	if o.Live == (live.Config{}) {
+		o.Live = live.Config{Every: time.Nanosecond, Wait: patience, Timeout: patience}
+	}
+	snapshots, err := live.NewMetrics(registry)
+	check(t, err)
+	b.Lines = live.New(b.Room, nil, logger, snapshots, o.Live)
+	b.Handler = httpapi.New(b.Room, b.Lines, b.Statuses, b.Submits, b.Streams, b.Keys, logger, calls, surface).Handler()
 	check(t, b.Room.PutCatalogue(t.Context(), []product.ID{b.Product, "unopened"}))
 	return b
 }

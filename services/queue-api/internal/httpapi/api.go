@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"hanjul/pkg/keyring"
@@ -18,6 +19,7 @@ import (
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/live"
 	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
 )
@@ -38,6 +40,13 @@ type Statuses interface {
 	Want(ctx context.Context, w orderstatus.Wanted) error
 }
 
+// Lines are what the handlers need of live.
+type Lines interface {
+	Find(ctx context.Context, p product.ID, place product.Place) (live.Look, bool)
+	Flow(p product.ID) live.Flow
+	Heard(p product.ID, u product.UserHash)
+}
+
 // Submitter takes orders.
 type Submitter interface {
 	Submit(ctx context.Context, r submit.Request) (submit.Answer, error)
@@ -56,6 +65,8 @@ type Keys struct {
 // Config is the behaviour that operators choose.
 type Config struct {
 	Cadence Cadence
+	// PollExcess is how many times faster than asked a person may poll before being told to slow down; 0 lets everybody.
+	PollExcess int
 	// RequestTimeout bounds the look-ups of one request; an order that is bound goes on beyond it. Default 2 s.
 	RequestTimeout time.Duration
 	// Heartbeat is the time between two signs of life of a stream, ± 20 %; each is a look at the order, too. Default 10 s.
@@ -73,6 +84,9 @@ type Config struct {
 // API answers the storefront. Make it with New; its Handler is safe for concurrent use.
 type API struct {
 	room     Room
+	lines    Lines
+	calls    atomic.Int64 // in hand
+	paces    *paces
 	statuses Statuses
 	orders   Submitter
 	streams  *streams.Hub
@@ -85,7 +99,7 @@ type API struct {
 }
 
 // New returns the surface over its neighbours.
-func New(room Room, statuses Statuses, orders Submitter, open *streams.Hub, keys Keys, logger *slog.Logger, metrics *Metrics, cfg Config) *API {
+func New(room Room, lines Lines, statuses Statuses, orders Submitter, open *streams.Hub, keys Keys, logger *slog.Logger, metrics *Metrics, cfg Config) *API {
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = 2 * time.Second
 	}
@@ -100,7 +114,8 @@ func New(room Room, statuses Statuses, orders Submitter, open *streams.Hub, keys
 		}
 	}
 	return &API{
-		room: room, statuses: statuses, orders: orders, streams: open, keys: keys, passes: newPasses(verifier),
+		room: room, lines: lines, paces: newPaces(cfg.PollExcess), statuses: statuses, orders: orders, streams: open, keys: keys,
+		passes: newPasses(verifier),
 		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}

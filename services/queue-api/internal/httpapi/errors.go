@@ -29,6 +29,7 @@ var (
 	errTooLarge       = errors.New("the body is too large")
 	errContentType    = errors.New("the body's type is not understood")
 	errField          = errors.New("a field is out of its form")
+	errTooFast        = errors.New("polled faster than asked")
 	errNotReady       = errors.New("the product is not ready")
 	errUnavailable    = errors.New("a store is away")
 )
@@ -67,6 +68,7 @@ func answers() []answer {
 		{errTooLarge, 413, "body-too-large", "The body is too large", 0},
 		{errContentType, 415, "unsupported-content-type", "The body must be application/json", 0},
 		{errField, 422, "invalid-field", "A field is out of its form", 0},
+		{errTooFast, 429, "too-many-polls", "You ask more often than you were asked to; your place is kept", soon},
 		{submit.ErrOutcomeUnknown, 503, "outcome-unknown", "The order may have been taken; ask again", soon},
 		{waitingroom.ErrFull, 503, "line-full", "The line is full", later},
 		{submit.ErrBusy, 503, "busy", "Too many orders are on their way", soon},
@@ -84,9 +86,10 @@ func answers() []answer {
 // fault is an error with what the caller should know of it.
 type fault struct {
 	err     error
-	field   string   // the faulty field: a body member, a header or a path part
-	detail  string   // what was expected
-	orderID order.ID // the order that the answer links to
+	field   string        // the faulty field: a body member, a header or a path part
+	detail  string        // what was expected
+	orderID order.ID      // the order that the answer links to
+	retry   time.Duration // when to come again, where the error itself does not say it
 }
 
 func (f *fault) Error() string {
@@ -123,6 +126,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if f.field != "" {
 			p.Fields = append(p.Fields, problem.Field{Name: f.field, Detail: f.detail})
 			p.Members["field"] = f.field
+		}
+		if f.retry > 0 {
+			p.RetryAfter = f.retry
 		}
 		if f.detail != "" {
 			p.Detail = f.detail

@@ -1,11 +1,17 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"hanjul/pkg/product"
+	"hanjul/pkg/ticket"
 	"hanjul/pkg/waitingroom"
 )
+
+// firstPoll is when somebody who found nobody in front asks for the pass.
+const firstPoll = 200 * time.Millisecond
 
 // joined is the answer of a join (schema Joined).
 type joined struct {
@@ -16,46 +22,67 @@ type joined struct {
 // join puts a person at the end of the line, or finds the place they have.
 func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 	personal(w)
-	who, p, claim, err := a.caller(r)
+	c, err := a.caller(r)
 	if err != nil {
 		return err
 	}
-	s, err := a.room.Join(r.Context(), p, who.hash, claim)
-	if err != nil {
-		return a.views.missing(r.Context(), p, err)
+	if err := a.claim(r.Context(), &c); err != nil {
+		return err
 	}
-	d, err := a.describe(r.Context(), who, p, s, claim)
+	s, err := a.room.Join(r.Context(), c.product, c.who.hash, c.claim)
+	if err != nil {
+		return a.views.missing(r.Context(), c.product, err)
+	}
+	d, err := a.describe(r.Context(), c, s, a.fresh(c.product))
 	if err != nil {
 		return err
+	}
+	if s.Created && s.Position == 1 && d.Status == statusWaiting {
+		// Nobody is in front, and the schedulers were told: they may well be through already.
+		d.NextPollMS = firstPoll.Milliseconds()
 	}
 	status := http.StatusOK
 	if s.Created {
 		status = http.StatusCreated
-		w.Header().Set("Location", "/v1/products/"+string(p)+"/queue")
+		w.Header().Set("Location", "/v1/products/"+string(c.product)+"/queue")
 	}
 	return send(w, status, joined{d, !s.Created})
 }
 
-// caller reads what every call about a line has: the person, the product, and the place that a ticket claims.
-func (a *API) caller(r *http.Request) (person, product.ID, *waitingroom.TicketClaim, error) {
-	who, err := a.person(r)
+// call is what every call about a line has: the person, the product, and the ticket, if any.
+type call struct {
+	who     person
+	product product.ID
+	ticket  *ticket.Ticket
+	text    string                   // of the ticket
+	claim   *waitingroom.TicketClaim // what the ticket claims of Redis; see API.claim
+}
+
+// caller reads and checks what a call about a line has.
+func (a *API) caller(r *http.Request) (c call, err error) {
+	if c.who, err = a.person(r); err != nil {
+		return c, err
+	}
+	if c.product, err = pathProduct(r); err != nil {
+		return c, err
+	}
+	if c.ticket, err = a.ticket(r, c.who, c.product, false); err == nil && c.ticket != nil {
+		c.text = r.Header.Get(headerTicket)
+	}
+	return c, err
+}
+
+// claim derives what the ticket claims.
+func (a *API) claim(ctx context.Context, c *call) error {
+	if c.ticket == nil {
+		return nil
+	}
+	view, err := a.views.get(ctx, c.product)
 	if err != nil {
-		return who, "", nil, err
+		return err
 	}
-	p, err := pathProduct(r)
-	if err != nil {
-		return who, "", nil, err
+	if view.OpenedUS != 0 { // else it was never opened, and nobody has a place to claim
+		c.claim = &waitingroom.TicketClaim{Place: c.ticket.Place, OrderID: a.orderID(c.product, c.who, c.ticket.Place, view.OpenedUS)}
 	}
-	t, err := a.ticket(r, who, p, false)
-	if err != nil || t == nil {
-		return who, p, nil, err
-	}
-	view, err := a.views.get(r.Context(), p)
-	if err != nil {
-		return who, p, nil, err
-	}
-	if view.OpenedUS == 0 {
-		return who, p, nil, nil // never opened: nobody has a place to claim
-	}
-	return who, p, &waitingroom.TicketClaim{Place: t.Place, OrderID: a.orderID(p, who, t.Place, view.OpenedUS)}, nil
+	return nil
 }

@@ -56,7 +56,7 @@ func TestJoin(t *testing.T) {
 		a := p.Join(t)
 		want(t, a, http.StatusCreated, map[string]any{
 			"product": "shoe", "status": "waiting", "already_in_line": false, "position": 1.0, "ahead": 0.0, "total": 1.0,
-			"estimated_wait": nil, "estimated_wait_reason": "not_yet_measured", "progress": nil, "progress_reason": "not_yet_measured",
+			"estimated_wait": nil, "estimated_wait_reason": "not_yet_moving", "progress": 1.0, "progress_reason": nil,
 			"stream_url": nil, "stream_url_reason": "not_yet_offered", "pass": nil, "order_id": nil, "order_url": nil,
 			"can_join": false, "message": nil,
 		})
@@ -305,10 +305,11 @@ func TestProduct(t *testing.T) {
 		t.Parallel()
 		b := apitest.New(t, apitest.Options{Settings: func(s *product.Settings) { s.MaxQuantity = 3 }})
 		b.Admitted(t, "a")
-		b.Person("b").Join(t)
+		first := b.Person("b").Join(t)
+		b.Person("c").Join(t)
 		a := read(t, b, "shoe")
 		want(t, a, http.StatusOK, map[string]any{
-			"product": "shoe", "state": "open", "queue_on": true, "rate": 100000.0, "units_left": true, "max_quantity": 3.0,
+			"product": "shoe", "state": "open", "queue_on": true, "rate_limit": 100000.0, "rate": 0.0, "head": first.Body["place"], "total": 2.0, "units_left": true, "max_quantity": 3.0,
 			"opens_at": nil, "opens_at_reason": "not_yet_offered",
 		})
 		if a.Header.Get("Cache-Control") != "public, max-age=1" {

@@ -14,12 +14,15 @@ const (
 	MetricHopSeconds = "hanjul_api_hop_seconds"
 	MetricPolls      = "hanjul_api_polls_total"
 	MetricStreamEnds = "hanjul_api_stream_ends_total"
+	MetricWaitRatio  = "hanjul_api_wait_ratio"
+	MetricWaited     = "hanjul_api_waited_seconds"
 )
 
 // Metrics counts and times the calls. Safe for concurrent use.
 type Metrics struct {
 	requests, polls, ends *prometheus.CounterVec
 	hops                  *prometheus.HistogramVec
+	ratio, waits          prometheus.Histogram
 }
 
 // NewMetrics registers the metrics; an error when they are registered already.
@@ -34,11 +37,19 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: MetricStreamEnds, Help: "Streams of orders that ended, by why: judged, gone (the reader went), slow (the reader did not read), stopping, old.",
 		}, []string{"cause"}),
+		ratio: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: MetricWaitRatio, Help: "Actual wait of the admitted, divided by the first wait that they were told, both from the join on.",
+			Buckets: []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2, 4, 10},
+		}),
+		waits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: MetricWaited, Help: "Wait of the admitted who had been told one, from the join to the admission.",
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 21600},
+		}),
 		hops: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: MetricHopSeconds, Help: "Time from a request's head to its answer, by operation.", Buckets: telemetry.DurationBuckets(),
 		}, []string{"operation"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.hops} {
+	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.hops, m.ratio, m.waits} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -50,6 +61,15 @@ func (m *Metrics) served(operation, class string) { m.requests.WithLabelValues(o
 
 func (m *Metrics) timed(operation string, took time.Duration) {
 	m.hops.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// waited compares a promise with what came of it, both in seconds; below 0 nobody knows.
+func (m *Metrics) waited(promised, took int64) {
+	if took < 0 {
+		return
+	}
+	m.waits.Observe(float64(took))
+	m.ratio.Observe(float64(took) / float64(promised))
 }
 
 func (m *Metrics) ended(cause string) { m.ends.WithLabelValues(cause).Inc() }

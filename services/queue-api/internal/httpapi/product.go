@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ type publicState struct {
 	Head            *product.Place `json:"head"`
 	Total           int64          `json:"total"`
 	Rate            float64        `json:"rate"`
+	RateLimit       float64        `json:"rate_limit"`
 	UnitsLeft       *bool          `json:"units_left"`
 	UnitsLeftReason *string        `json:"units_left_reason"`
 	MaxQuantity     int            `json:"max_quantity"`
@@ -33,13 +35,19 @@ func (a *API) readProduct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// Only of products that exist, so that names made up take no room.
+	look, found := a.lines.Find(r.Context(), p, 0)
+	if found {
+		v = look.View
+	}
 	state := publicState{
-		Product: p, State: v.State, QueueOn: v.QueueOn, Total: v.Waiting, Rate: v.Rate, MaxQuantity: v.MaxQuantity,
+		Product: p, State: v.State, QueueOn: v.QueueOn, Total: v.Waiting, RateLimit: v.Rate, MaxQuantity: v.MaxQuantity,
 		OpensAtReason: reasonNotOffered,
 	}
-	if v.Front > 0 {
-		state.Head = &v.Front
+	if found && look.Head > 0 {
+		state.Head = &look.Head
 	}
+	state.Rate = math.Round(100*look.Flow.Mean) / 100
 	if v.StockKnown {
 		left := v.Base > 0
 		state.UnitsLeft = &left

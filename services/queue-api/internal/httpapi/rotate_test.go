@@ -29,7 +29,7 @@ func TestPassesOfOtherKeys(t *testing.T) {
 		return s
 	}
 	now, last, foreign := signer("b", "b"), signer("a", "a"), signer("c", "c")
-	api := New(nil, nil, nil, nil, Keys{Passes: now, PassesAlso: last.Verifier()}, slog.New(slog.DiscardHandler), nil, Config{})
+	api := New(nil, nil, nil, nil, nil, Keys{Passes: now, PassesAlso: last.Verifier()}, slog.New(slog.DiscardHandler), nil, Config{})
 	at := time.Unix(1_800_000_000, 0)
 	order, err := order.ParseID("018bcfe5-6800-7a10-8b2c-0d3e5f708192")
 	if err != nil {

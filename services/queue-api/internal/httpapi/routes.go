@@ -57,6 +57,8 @@ func other(err error) route {
 func (a *API) serve(call route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
+		a.calls.Add(1)
+		defer a.calls.Add(-1)
 		if !call.streams {
 			ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
 			defer cancel()

@@ -13,6 +13,7 @@ import (
 	"hanjul/pkg/product"
 	"hanjul/pkg/ticket"
 	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/live"
 )
 
 // What a person's standing is called in answers.
@@ -33,14 +34,20 @@ const (
 
 // Why a value is null.
 const (
-	reasonNotMeasured = "not_yet_measured"
-	reasonNotOffered  = "not_yet_offered"
-	reasonNotWaiting  = "not_waiting"
-	reasonNotLoaded   = "stock_not_loaded"
-	reasonNotKnown    = "not_known"
+	reasonNotMoving  = "not_yet_moving"
+	reasonNotOffered = "not_yet_offered"
+	reasonNotWaiting = "not_waiting"
+	reasonNotLoaded  = "stock_not_loaded"
+	reasonNotKnown   = "not_known"
 )
 
-// standing is the answer about one person (schema Standing). What later parts fill is null from the start, with its reason.
+// wait is a range (schema Wait).
+type wait struct {
+	Least int64 `json:"min_seconds"`
+	Most  int64 `json:"max_seconds"`
+}
+
+// standing is the answer about one person (schema Standing). What is null has its reason beside it.
 type standing struct {
 	Product             product.ID     `json:"product"`
 	Status              string         `json:"status"`
@@ -48,10 +55,10 @@ type standing struct {
 	Position            *int64         `json:"position"`
 	Ahead               *int64         `json:"ahead"`
 	Total               int64          `json:"total"`
-	EstimatedWait       *struct{}      `json:"estimated_wait"`
-	EstimatedWaitReason string         `json:"estimated_wait_reason"`
+	EstimatedWait       *wait          `json:"estimated_wait"`
+	EstimatedWaitReason *string        `json:"estimated_wait_reason"`
 	Progress            *float64       `json:"progress"`
-	ProgressReason      string         `json:"progress_reason"`
+	ProgressReason      *string        `json:"progress_reason"`
 	NextPollMS          int64          `json:"next_poll_ms"`
 	Ticket              *string        `json:"ticket"`
 	Pass                *string        `json:"pass"`
@@ -62,6 +69,9 @@ type standing struct {
 	StreamURLReason     string         `json:"stream_url_reason"`
 	CanJoin             bool           `json:"can_join"`
 	Message             *string        `json:"message"`
+	SnapshotAt          time.Time      `json:"snapshot_at"`
+	AgeMS               int64          `json:"age_ms"`
+	Stale               bool           `json:"stale"`
 }
 
 // shown names a standing. The person comes first; only waiting and not_in_line give way to what the product says.
@@ -110,11 +120,12 @@ func canJoin(s waitingroom.Standing) bool {
 }
 
 // describe makes the answer, signs what the person may hold, and asks the books about a place that was called before a loss.
-func (a *API) describe(ctx context.Context, who person, p product.ID, s waitingroom.Standing, ticket *waitingroom.TicketClaim) (standing, error) {
+func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m moment) (standing, error) {
+	notWaiting := reasonNotWaiting
 	d := standing{
-		Product: p, Status: shown(s), Total: s.Total, NextPollMS: a.nextPoll(s),
-		EstimatedWaitReason: reasonNotWaiting, ProgressReason: reasonNotWaiting, StreamURLReason: reasonNotOffered,
-		CanJoin: canJoin(s),
+		Product: c.product, Status: shown(s), Total: s.Total, NextPollMS: a.nextPoll(s, m),
+		EstimatedWaitReason: &notWaiting, ProgressReason: &notWaiting, StreamURLReason: reasonNotOffered,
+		CanJoin: canJoin(s), SnapshotAt: a.now().Add(-m.age).UTC(), AgeMS: m.age.Milliseconds(), Stale: m.age > live.StaleAfter,
 	}
 	if s.Product.Reason != "" {
 		d.Message = &s.Product.Reason
@@ -125,13 +136,17 @@ func (a *API) describe(ctx context.Context, who person, p product.ID, s waitingr
 	var err error
 	switch s.State {
 	case waitingroom.Waiting, waitingroom.Away:
-		d.EstimatedWaitReason, d.ProgressReason = reasonNotMeasured, reasonNotMeasured
 		d.Position, d.Ahead = &s.Position, &s.Ahead
-		d.Ticket, err = a.signTicket(who, p, s.Place)
+		d.estimate(s, m)
+		t := a.progress(&d, c, s)
+		d.Ticket, err = a.signTicket(c, t)
 	case waitingroom.Active:
-		// A ticket too, since giving the pass back needs it.
-		if d.Ticket, err = a.signTicket(who, p, s.Place); err == nil {
-			d.Pass, d.PassExpiresAt, err = a.signPass(who, p, s)
+		// A ticket too, since giving the pass back needs it. What was promised is compared once, as a rule: it is not in the new one.
+		if c.ticket != nil && c.ticket.Place == s.Place && c.ticket.Promise > 0 {
+			a.metrics.waited(c.ticket.Promise, waited(s, s.AdmittedMS))
+		}
+		if d.Ticket, err = a.signTicket(c, ticket.Ticket{Product: c.product, User: c.who.hash, Place: s.Place}); err == nil {
+			d.Pass, d.PassExpiresAt, err = a.signPass(c.who, c.product, s)
 		}
 	case waitingroom.Ordering, waitingroom.Ordered:
 		if s.OrderID != "" {
@@ -140,18 +155,71 @@ func (a *API) describe(ctx context.Context, who person, p product.ID, s waitingr
 		}
 	default:
 	}
-	if s.CalledNow && ticket != nil {
+	if s.CalledNow && c.claim != nil {
 		// The ticket's place was called before a loss: ordered, if the books have a row. A look-up only, since the place may
 		// never have been used (U3).
-		a.want(ctx, orderstatus.Wanted{Product: p, User: who.hash, OrderID: ticket.OrderID})
+		a.want(ctx, orderstatus.Wanted{Product: c.product, User: c.who.hash, OrderID: c.claim.OrderID})
 	}
 	return d, err
 }
 
-func (a *API) nextPoll(s waitingroom.Standing) int64 {
+// estimate tells the wait of somebody in line, or why nobody knows it.
+func (d *standing) estimate(s waitingroom.Standing, m moment) {
+	reason := d.Status
+	if d.Status == statusWaiting {
+		least, most, moves := m.flow.Wait(s.Ahead)
+		if moves {
+			d.EstimatedWait, d.EstimatedWaitReason = &wait{least, most}, nil
+			return
+		}
+		reason = reasonNotMoving
+	}
+	d.EstimatedWaitReason = &reason
+}
+
+// progress tells how much of the way is behind the person, and gives the ticket that remembers where it began and what was promised first.
+func (a *API) progress(d *standing, c call, s waitingroom.Standing) ticket.Ticket {
+	t := ticket.Ticket{Product: c.product, User: c.who.hash, Place: s.Place}
+	if c.ticket != nil && c.ticket.Place == s.Place {
+		t = *c.ticket
+	}
+	known := t.Start > 0 || s.Created
+	if t.Start == 0 {
+		t.Start = s.Position
+	}
+	if known {
+		done := 1.0
+		if t.Start > 1 {
+			done = min(1, max(0, float64(t.Start-s.Position)/float64(t.Start-1)))
+		}
+		d.Progress, d.ProgressReason = &done, nil
+	} else {
+		reason := reasonNotKnown
+		d.ProgressReason = &reason
+	}
+	if t.Promise == 0 && d.EstimatedWait != nil {
+		if so := waited(s, a.now().UnixMilli()); so >= 0 {
+			t.Promise = max(1, so+(d.EstimatedWait.Least+d.EstimatedWait.Most)/2)
+		}
+	}
+	return t
+}
+
+// waited is how many seconds after the join a moment was, by the place, which tells when it was given out; -1 where it does not, after the
+// counter began anew.
+func waited(s waitingroom.Standing, atMS int64) int64 {
+	took := atMS/1000 - (s.Product.OpenedUS+s.Place.Low())/1_000_000
+	if took < 0 || took > int64(ticket.Life.Seconds()) {
+		return -1
+	}
+	return took
+}
+
+func (a *API) nextPoll(s waitingroom.Standing, m moment) int64 {
+	load := a.cfg.Cadence.load(a.calls.Load(), m.lag)
 	switch s.State {
 	case waitingroom.Waiting, waitingroom.Away:
-		return a.cfg.Cadence.at(s.Position)
+		return a.cfg.Cadence.at(s.Position, load)
 	case waitingroom.Active, waitingroom.Ordering:
 		return a.cfg.Cadence.near()
 	default:
@@ -159,8 +227,13 @@ func (a *API) nextPoll(s waitingroom.Standing) int64 {
 	}
 }
 
-func (a *API) signTicket(who person, p product.ID, place product.Place) (*string, error) {
-	text, err := ticket.Sign(a.keys.Tickets.Current(), ticket.Ticket{Product: p, User: who.hash, Place: place, IssuedAt: a.now()})
+// signTicket signs what a ticket says. The one that the person showed is given again while it says the same and most of its life is left.
+func (a *API) signTicket(c call, t ticket.Ticket) (*string, error) {
+	if c.ticket != nil && t == *c.ticket && a.now().Sub(t.IssuedAt) < ticket.Life/4 {
+		return &c.text, nil
+	}
+	t.IssuedAt = a.now()
+	text, err := ticket.Sign(a.keys.Tickets.Current(), t)
 	return &text, err
 }
 

@@ -62,11 +62,11 @@ func TestShown(t *testing.T) {
 
 func TestCadence(t *testing.T) {
 	t.Parallel()
-	c := Cadence{Near: time.Second, Mid: 3 * time.Second, Far: 5 * time.Second}
+	c := DefaultCadence()
 	for position, pause := range map[int64]time.Duration{1: c.Near, 100: c.Near, 101: c.Mid, 1000: c.Mid, 1001: c.Far, 1_000_000: c.Far} {
 		low, high := int64(1<<62), int64(0)
 		for range 2000 {
-			got := c.at(position)
+			got := c.at(position, 1)
 			low, high = min(low, got), max(high, got)
 		}
 		least, most := pause.Milliseconds()*8/10, pause.Milliseconds()*12/10
@@ -74,7 +74,19 @@ func TestCadence(t *testing.T) {
 			t.Errorf("position %d: from %d to %d ms, want within %d and %d and spread", position, low, high, least, most)
 		}
 	}
-	if c.longest() != 6*time.Second {
+	if c.longest() != 18*time.Second {
 		t.Errorf("longest is %s", c.longest())
+	}
+	for _, l := range []struct {
+		calls int64
+		lag   time.Duration
+		want  float64
+	}{{0, 0, 1}, {2000, 0, 1}, {4000, 0, 2}, {1 << 40, 0, 3}, {0, 500 * time.Millisecond, 2}, {0, time.Hour, 3}} {
+		if got := c.load(l.calls, l.lag); got != l.want {
+			t.Errorf("load of %d calls and %s: %g, want %g", l.calls, l.lag, got, l.want)
+		}
+	}
+	if got := c.at(1, 2); got < 1600 || got > 2400 {
+		t.Errorf("twice the load: %d ms", got)
 	}
 }

@@ -1,22 +1,80 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"time"
 
-// status tells a person where they stand, and hands out the pass once admitted.
+	"hanjul/pkg/product"
+	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/live"
+)
+
+// nearPeople is the least number of people in front who are noted as heard of; beside it those who can be let through in nearFor, which is
+// beyond the time in which somebody becomes away.
+const (
+	nearPeople = 1000
+	nearFor    = 10 * time.Minute
+)
+
+// status tells a person where they stand, and hands out the pass once admitted. Whoever waits, by the line that this process holds, is
+// answered from it without a call of Redis; everybody else is asked about there: who was admitted, has no ticket, or holds one of a
+// place that the line has forgotten.
 func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	personal(w)
-	who, p, claim, err := a.caller(r)
+	c, err := a.caller(r)
 	if err != nil {
 		return err
 	}
-	s, err := a.room.Status(r.Context(), p, who.hash, claim)
-	if err != nil {
-		return a.views.missing(r.Context(), p, err)
+	if pause, ok := a.paces.admit(c.who.hash, c.product); !ok {
+		return &fault{err: errTooFast, retry: pause}
 	}
-	d, err := a.describe(r.Context(), who, p, s, claim)
+	s, seen, found := a.seen(r, c)
+	if !found {
+		if err := a.claim(r.Context(), &c); err != nil {
+			return err
+		}
+		s, err = a.room.Status(r.Context(), c.product, c.who.hash, c.claim)
+		if err != nil {
+			return a.views.missing(r.Context(), c.product, err)
+		}
+		seen = a.fresh(c.product)
+	}
+	d, err := a.describe(r.Context(), c, s, seen)
 	if err != nil {
 		return err
 	}
+	a.paces.told(c.who.hash, c.product, d.NextPollMS)
 	a.metrics.polled(d.Status)
 	return send(w, http.StatusOK, d)
+}
+
+// moment is when an answer about a person is of, and how the line moved then.
+type moment struct {
+	age  time.Duration
+	flow live.Flow
+	lag  time.Duration
+}
+
+// fresh is the moment of an answer of Redis.
+func (a *API) fresh(p product.ID) moment { return moment{flow: a.lines.Flow(p)} }
+
+// seen looks for the ticket's place in the line that this process holds.
+func (a *API) seen(r *http.Request, c call) (waitingroom.Standing, moment, bool) {
+	if c.ticket == nil {
+		return waitingroom.Standing{}, moment{}, false
+	}
+	look, found := a.lines.Find(r.Context(), c.product, c.ticket.Place)
+	if !found || look.Position == 0 || !a.views.fits(look.View) {
+		return waitingroom.Standing{}, moment{}, false
+	}
+	v := look.View
+	if look.Position <= max(nearPeople, int64(v.Rate*nearFor.Seconds())) {
+		a.lines.Heard(c.product, c.who.hash)
+	}
+	return waitingroom.Standing{
+		State: waitingroom.Waiting, Place: c.ticket.Place, Position: look.Position, Ahead: look.Position - 1, Total: v.Waiting,
+		Product: waitingroom.Sale{
+			State: v.State, QueueOn: v.QueueOn, Reason: v.Reason, OpenedUS: v.OpenedUS, PassEpoch: v.PassEpoch, StockKnown: v.StockKnown, Base: v.Base,
+		},
+	}, moment{age: look.Age, flow: look.Flow, lag: look.Lag}, true
 }

@@ -117,8 +117,11 @@ func TestWordsAreTheDocuments(t *testing.T) {
 			statusNotInLine, statusWaiting, statusAdmitted, statusOrdered, statusLeft, statusLapsed, statusEvicted, statusSoldOut,
 			statusPaused, statusNotOpen, statusClosed, statusQueueOff,
 		},
-		"UnknownReason": {reasonNotMeasured, reasonNotOffered, reasonNotWaiting, reasonNotLoaded, reasonNotKnown},
-		"OrderReason":   reasons,
+		"UnknownReason": {
+			reasonNotMoving, reasonNotOffered, reasonNotWaiting, reasonNotLoaded, reasonNotKnown,
+			statusPaused, statusNotOpen, statusClosed, statusSoldOut, statusQueueOff,
+		},
+		"OrderReason": reasons,
 		"OrderStatus": {
 			string(order.StatePending), string(order.StateAccepted), string(order.StateConfirmed), string(order.StateRejected),
 			string(order.StateCancelled),

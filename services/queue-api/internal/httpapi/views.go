@@ -101,10 +101,10 @@ func (v *views) keep(p product.ID, state waitingroom.ProductView) error {
 		entry = &view{}
 		v.all[p] = entry
 	}
-	if least := 2*v.longest + 90*time.Second; state.PassMS < least.Milliseconds() {
-		if !v.advise {
-			return errNotReady
-		}
+	if !v.fits(state) {
+		return errNotReady
+	}
+	if least := v.least(); state.PassMS < least.Milliseconds() {
 		if !entry.warned {
 			entry.warned = true
 			v.logger.Warn("pass life is short for the cadence", "product", p, "pass_ms", state.PassMS, "advised_ms", least.Milliseconds())
@@ -112,6 +112,14 @@ func (v *views) keep(p product.ID, state waitingroom.ProductView) error {
 	}
 	entry.state, entry.until = state, time.Now().Add(viewLife)
 	return nil
+}
+
+// least is the shortest life of a pass that is safe with the cadence (F36).
+func (v *views) least() time.Duration { return 2*v.longest + 90*time.Second }
+
+// fits says whether the product can be served with the cadence.
+func (v *views) fits(state waitingroom.ProductView) bool {
+	return v.advise || state.PassMS >= v.least().Milliseconds()
 }
 
 func (v *views) read(ctx context.Context, p product.ID) (waitingroom.ProductView, error) {
