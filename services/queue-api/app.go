@@ -80,7 +80,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	room, statuses := waitingroom.New(shared, keys), orderstatus.New(shared, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
-	lines := live.New(room, nil, logger, snapshots, cfg.Lines)
+	lines := live.New(room, room, logger, snapshots, cfg.Lines)
 	surface := httpapi.New(room, lines, statuses, orders, open, httpapi.Keys{
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: append(keyring.Ring{cfg.Tickets}, cfg.TicketsAlso...), Passes: cfg.Passes, PassesAlso: cfg.PassesAlso,
 	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, Advise: cfg.Local})

@@ -9,13 +9,6 @@ import (
 	"hanjul/services/queue-api/internal/live"
 )
 
-// nearPeople is the least number of people in front who are noted as heard of; beside it those who can be let through in nearFor, which is
-// beyond the time in which somebody becomes away.
-const (
-	nearPeople = 1000
-	nearFor    = 10 * time.Minute
-)
-
 // status tells a person where they stand, and hands out the pass once admitted. Whoever waits, by the line that this process holds, is
 // answered from it without a call of Redis; everybody else is asked about there: who was admitted, has no ticket, or holds one of a
 // place that the line has forgotten.
@@ -68,7 +61,7 @@ func (a *API) seen(r *http.Request, c call) (waitingroom.Standing, moment, bool)
 		return waitingroom.Standing{}, moment{}, false
 	}
 	v := look.View
-	if look.Position <= max(nearPeople, int64(v.Rate*nearFor.Seconds())) {
+	if c.ticket.Place <= v.Near {
 		a.lines.Heard(c.product, c.who.hash)
 	}
 	return waitingroom.Standing{

@@ -14,7 +14,7 @@ import (
 const (
 	restTooLong = 30 * time.Second // until a line is tried again for which there was no room
 	restAmiss   = time.Second      // between two beginnings of a line whose count does not fit
-	heardMax    = 5_000            // people noted as heard between two refreshes, in one call of the hearer
+	heardMax    = 5_000            // people noted as heard between two refreshes
 	notedMax    = 200_000          // people noted between two turns
 )
 
@@ -72,7 +72,8 @@ func (l *line) refresh(ctx context.Context) {
 		return
 	}
 	l.mu.Lock()
-	if l.asking == nil && !now.Before(l.rest) {
+	fresh = l.held && now.Sub(l.at) < l.lines.cfg.Every // again: a refresh may have ended meanwhile
+	if l.asking == nil && !fresh && !now.Before(l.rest) {
 		l.asking = make(chan struct{})
 		go l.run(context.WithoutCancel(ctx), l.asking)
 	}
@@ -272,7 +273,7 @@ func (l *line) tell(ctx context.Context) {
 	}
 	asked, cancel := context.WithTimeout(ctx, l.lines.cfg.Timeout)
 	defer cancel()
-	if err := l.lines.hearer.Heard(asked, l.product, users); err != nil {
+	if _, err := l.lines.hearer.Heard(asked, l.product, users); err != nil {
 		l.lines.logger.WarnContext(ctx, "people not noted as heard", "product", l.product, "people", len(users), "err", err)
 	}
 }

@@ -22,9 +22,10 @@ type Room interface {
 	WaitingSlice(ctx context.Context, p product.ID, behind product.Place) (waitingroom.Slice, error)
 }
 
-// Hearer is told of people near the front who were heard of, of one product and at most once a refresh.
+// Hearer is told of people near the front who were heard of, of one product and at most once a refresh. It returns who was away and is
+// back, which the next refresh shows.
 type Hearer interface {
-	Heard(ctx context.Context, p product.ID, users []product.UserHash) error
+	Heard(ctx context.Context, p product.ID, users []product.UserHash) (back []product.UserHash, err error)
 }
 
 // Config bounds the lines. Zero values mean the defaults named at each field.

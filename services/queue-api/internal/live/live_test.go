@@ -335,9 +335,9 @@ func (b both) WaitingSlice(ctx context.Context, p product.ID, behind product.Pla
 
 type hears chan []product.UserHash
 
-func (h hears) Heard(_ context.Context, _ product.ID, users []product.UserHash) error {
+func (h hears) Heard(_ context.Context, _ product.ID, users []product.UserHash) ([]product.UserHash, error) {
 	h <- users
-	return nil
+	return nil, nil
 }
 
 // TestFlow measures lines that move evenly, in jerks and not at all.
