@@ -26,6 +26,9 @@
 -- ARGV[19] reason          string  shown while paused or closed
 -- ARGV[20] opened_us       number  first opening, us since 1970; 0 for never
 -- ARGV[21] pass_epoch      number  passes of a lower one are revoked
+-- ARGV[22] orders_halted   number  1: no new order is bound, and pass time stands still; or 0
+-- ARGV[23] absence_ms      number  a waiter not heard for longer is away; 0: nobody becomes away
+-- ARGV[24] grace_ms        number  how long somebody away keeps the place
 --
 -- Returns {'ok'}: opened, now or before with this inc.
 -- Returns {'held'}: the nonce does not hold the restore; nothing changed.
@@ -38,7 +41,7 @@ local v, state, queue_on, rate = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local burst, cap, pass_ms, order_ttl = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local max_len, inflight_max, units_per_pass, oversub = ARGV[13], ARGV[14], ARGV[15], ARGV[16]
 local max_quantity, user_limit, reason, opened_us = ARGV[17], ARGV[18], ARGV[19], ARGV[20]
-local pass_epoch = ARGV[21]
+local pass_epoch, orders_halted, absence_ms, grace_ms = ARGV[21], ARGV[22], ARGV[23], ARGV[24]
 
 local function whole(value, name)
   local n = tonumber(value)
@@ -51,6 +54,7 @@ for name, value in pairs({
   v = v, queue_on = queue_on, burst = burst, cap = cap, pass_ms = pass_ms, order_ttl = order_ttl,
   max_len = max_len, inflight_max = inflight_max, units_per_pass = units_per_pass, oversub = oversub,
   max_quantity = max_quantity, user_limit = user_limit, opened_us = opened_us, pass_epoch = pass_epoch,
+  orders_halted = orders_halted, absence_ms = absence_ms, grace_ms = grace_ms,
 }) do whole(value, name) end
 local per_second = tonumber(rate)
 if not per_second or not (per_second > 0 and per_second <= 100000) then
@@ -85,6 +89,7 @@ redis.call('HSET', settings, 'v', v, 'opened_us', opened_us, 'pass_epoch', pass_
   'order_ttl', order_ttl, 'max_len', max_len, 'inflight_max', inflight_max,
   'units_per_pass', units_per_pass, 'oversub', oversub, 'max_quantity', max_quantity,
   'user_limit', user_limit, 'reason', reason,
+  'orders_halted', orders_halted, 'absence_ms', absence_ms, 'grace_ms', grace_ms,
   'inc', inc, 'ghost', ghost, 'ghost_until', text(now_ms + tonumber(pass_ms)))
 local last = math.max(tonumber(redis.call('HGET', clock, 'front') or 0), tonumber(front))
 redis.call('HSET', clock, 'tokens', '0', 'refill_ms', text(now_ms), 'front', text(last),

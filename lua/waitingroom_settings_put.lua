@@ -19,6 +19,9 @@
 -- ARGV[15] reason          string  shown while paused or closed
 -- ARGV[16] opened_us       number  first opening, us since 1970; 0 for never
 -- ARGV[17] pass_epoch      number  passes of a lower one are revoked
+-- ARGV[18] orders_halted   number  1: no new order is bound, and pass time stands still; or 0
+-- ARGV[19] absence_ms      number  a waiter not heard for longer is away; 0: nobody becomes away
+-- ARGV[20] grace_ms        number  how long somebody away keeps the place
 --
 -- Returns {'applied'}: they are the slot's now.
 -- Returns {'stale'}: the slot has this version or a later one; nothing changed.
@@ -30,7 +33,7 @@ local v, state, queue_on, rate = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local burst, cap, pass_ms, order_ttl = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local max_len, inflight_max, units_per_pass, oversub = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local max_quantity, user_limit, reason, opened_us = ARGV[13], ARGV[14], ARGV[15], ARGV[16]
-local pass_epoch = ARGV[17]
+local pass_epoch, orders_halted, absence_ms, grace_ms = ARGV[17], ARGV[18], ARGV[19], ARGV[20]
 
 local function whole(value, name)
   local n = tonumber(value)
@@ -43,6 +46,7 @@ for name, value in pairs({
   v = v, queue_on = queue_on, burst = burst, cap = cap, pass_ms = pass_ms, order_ttl = order_ttl,
   max_len = max_len, inflight_max = inflight_max, units_per_pass = units_per_pass, oversub = oversub,
   max_quantity = max_quantity, user_limit = user_limit, opened_us = opened_us, pass_epoch = pass_epoch,
+  orders_halted = orders_halted, absence_ms = absence_ms, grace_ms = grace_ms,
 }) do whole(value, name) end
 local per_second = tonumber(rate)
 if not per_second or not (per_second > 0 and per_second <= 100000) then
@@ -62,5 +66,6 @@ redis.call('HSET', settings, 'v', v, 'opened_us', opened_us, 'pass_epoch', pass_
   'state', state, 'queue_on', queue_on, 'rate', rate, 'burst', burst, 'cap', cap, 'pass_ms', pass_ms,
   'order_ttl', order_ttl, 'max_len', max_len, 'inflight_max', inflight_max,
   'units_per_pass', units_per_pass, 'oversub', oversub, 'max_quantity', max_quantity,
-  'user_limit', user_limit, 'reason', reason)
+  'user_limit', user_limit, 'reason', reason,
+  'orders_halted', orders_halted, 'absence_ms', absence_ms, 'grace_ms', grace_ms)
 return { 'applied' }

@@ -81,7 +81,8 @@ return {
   {
     text(now_ms),
     redis.call('HMGET', settings, 'v', 'state', 'queue_on', 'rate', 'burst', 'cap', 'pass_ms', 'order_ttl', 'max_len',
-      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc'),
+      'inflight_max', 'units_per_pass', 'oversub', 'max_quantity', 'user_limit', 'reason', 'opened_us', 'pass_epoch', 'inc',
+      'orders_halted', 'absence_ms', 'grace_ms'),
     redis.call('HMGET', stock, 'base', 'seq', 'held'),
     redis.call('HMGET', clock, 'front', 'near'),
     redis.call('HMGET', tally, 'admitted', 'lapsed'),

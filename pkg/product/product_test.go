@@ -2,6 +2,7 @@ package product_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -110,6 +111,8 @@ func TestSettingsValidate(t *testing.T) {
 		"oversub":        func(s *product.Settings) { s.Oversub = -1 },
 		"max_quantity":   func(s *product.Settings) { s.MaxQuantity = 1001 },
 		"user_limit":     func(s *product.Settings) { s.UserLimit = 0 },
+		"absence_ms":     func(s *product.Settings) { s.AbsenceMS = 89_999 },
+		"grace_ms":       func(s *product.Settings) { s.GraceMS = 999 },
 		"reason":         func(s *product.Settings) { s.Reason = strings.Repeat("x", 201) },
 	} {
 		s := product.DefaultSettings()
@@ -118,8 +121,27 @@ func TestSettingsValidate(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if got := strings.Count(product.Settings{}.Validate().Error(), "expected"); got != 11 {
+	if got := strings.Count(product.Settings{}.Validate().Error(), "expected"); got != 12 {
 		t.Errorf("%d faults at once", got)
+	}
+}
+
+// A row of an older version lacks the later members and takes their defaults; what a row says, zero too, is kept.
+func TestSettingsOfAnOlderRow(t *testing.T) {
+	t.Parallel()
+	want := product.DefaultSettings()
+	var old, halted product.Settings
+	if err := json.Unmarshal([]byte(`{"state":"open","rate":2}`), &old); err != nil ||
+		old.AbsenceMS != want.AbsenceMS || old.GraceMS != want.GraceMS || old.OrdersHalted || old.State != product.Open || old.Rate != 2 {
+		t.Fatal(old, err)
+	}
+	want.OrdersHalted, want.AbsenceMS, want.GraceMS = true, 0, 1000
+	row, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(row, &halted); err != nil || halted != want {
+		t.Fatal(halted, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package product
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -33,7 +34,10 @@ type Settings struct {
 	Oversub      int     `json:"oversub"`        // units that may be admitted for beyond the stock
 	MaxQuantity  int     `json:"max_quantity"`   // most units of one order
 	UserLimit    int     `json:"user_limit"`     // most confirmed units of one user (I5)
-	Reason       string  `json:"reason"`         // shown to people while paused or closed
+	OrdersHalted bool    `json:"orders_halted"`  // no new order is bound, and pass time stands still
+	AbsenceMS    int64   `json:"absence_ms"`     // a waiter not heard for longer is away; 0: nobody becomes away
+	GraceMS      int64   `json:"grace_ms"`       // how long somebody away keeps the place
+	Reason       string  `json:"reason"`         // shown to people while paused, closed or halted
 }
 
 // DefaultSettings are the settings of a new product: not open, with the defaults of the documentation.
@@ -44,7 +48,20 @@ func DefaultSettings() Settings {
 		PassMS: (5 * time.Minute).Milliseconds(), OrderTTLMS: (10 * time.Minute).Milliseconds(),
 		MaxLen: 1_000_000, InflightMax: 10_000,
 		UnitsPerPass: 1, Oversub: 0, MaxQuantity: 4, UserLimit: 4,
+		AbsenceMS: (5 * time.Minute).Milliseconds(), GraceMS: (10 * time.Minute).Milliseconds(),
 	}
+}
+
+// UnmarshalJSON reads settings as the ledger keeps them. Rows that an older version wrote lack the members that came later; those
+// take their defaults, so that reading an old row and validating it again does not fail.
+func (s *Settings) UnmarshalJSON(b []byte) error {
+	type plain Settings // without this method
+	read := plain(DefaultSettings())
+	if err := json.Unmarshal(b, &read); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	*s = Settings(read)
+	return nil
 }
 
 // Validate returns every fault at once, each naming its field and what was expected; each wraps ErrInvalid.
@@ -71,6 +88,9 @@ func (s Settings) Validate() error {
 	fault(s.Oversub >= 0 && s.Oversub <= 1_000_000, "oversub", "a whole number from 0 to 1000000")
 	fault(s.MaxQuantity >= 1 && s.MaxQuantity <= 1_000, "max_quantity", "a whole number from 1 to 1000")
 	fault(s.UserLimit >= 1 && s.UserLimit <= 1_000_000, "user_limit", "a whole number from 1 to 1000000")
+	// Hidden tabs are throttled to one poll a minute: a shorter absence would send people away who are there.
+	fault(s.AbsenceMS == 0 || s.AbsenceMS >= 90_000 && s.AbsenceMS <= 86_400_000, "absence_ms", "0 (off) or 90000 to 86400000 (90 s to 24 h)")
+	fault(s.GraceMS >= 1_000 && s.GraceMS <= 86_400_000, "grace_ms", "1000 to 86400000 (1 s to 24 h)")
 	fault(len(s.Reason) <= 200, "reason", "at most 200 bytes")
 	return errors.Join(faults...)
 }

@@ -131,6 +131,7 @@ func TestSettingsPut(t *testing.T) {
 	}
 	s := product.DefaultSettings()
 	s.Rate, s.Reason, s.QueueOn = 0.125, "보수 중 | pause", false
+	s.OrdersHalted, s.AbsenceMS, s.GraceMS = true, 0, 1000
 	b.open(s, 1, 10)
 	want := b.line(s, 1)
 	check := func() {
@@ -147,7 +148,12 @@ func TestSettingsPut(t *testing.T) {
 		t.Fatalf("stale settings: %v, %v", applied, err)
 	}
 	check()
+	// A slot that an older version wrote lacks the later settings: nobody is halted, and nobody becomes away.
+	b.check(b.rdb.HDel(b.ctx, b.keys.Product(b.product).Settings, "orders_halted", "absence_ms", "grace_ms").Err())
+	want.OrdersHalted, want.AbsenceMS, want.GraceMS = false, 0, product.DefaultSettings().GraceMS
+	check()
 	next := b.line(settings(), 5)
+	next.OrdersHalted, next.AbsenceMS, next.GraceMS = true, 90_000, 2000
 	next.OpenedUS, next.PassEpoch = 42, 0 // neither a second opening nor a revocation taken back
 	for n := range 2 {
 		applied, err := b.room.SettingsPut(b.ctx, b.product, next)
@@ -155,7 +161,7 @@ func TestSettingsPut(t *testing.T) {
 			t.Fatalf("settings: %v, %v", applied, err)
 		}
 	}
-	want.Settings, want.V = settings(), 5
+	want.Settings, want.V = next.Settings, 5
 	check()
 	bad := b.line(settings(), 6)
 	bad.Rate = 0

@@ -39,17 +39,20 @@ func (r *Room) SettingsPut(ctx context.Context, p product.ID, s LineSettings) (a
 	}
 }
 
-// args are the 17 settings in the order that settings_put and restore_commit read them.
+// args are the 20 settings in the order that settings_put and restore_commit read them.
 func (s LineSettings) args() []any {
-	queueOn := "0"
-	if s.QueueOn {
-		queueOn = "1"
+	flag := func(on bool) string {
+		if on {
+			return "1"
+		}
+		return "0"
 	}
 	whole := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return []any{
-		whole(s.V), string(s.State), queueOn, strconv.FormatFloat(s.Rate, 'f', -1, 64), whole(int64(s.Burst)),
+		whole(s.V), string(s.State), flag(s.QueueOn), strconv.FormatFloat(s.Rate, 'f', -1, 64), whole(int64(s.Burst)),
 		whole(int64(s.Capacity)), whole(s.PassMS), whole(s.OrderTTLMS), whole(int64(s.MaxLen)), whole(int64(s.InflightMax)),
 		whole(int64(s.UnitsPerPass)), whole(int64(s.Oversub)), whole(int64(s.MaxQuantity)), whole(int64(s.UserLimit)),
 		s.Reason, whole(s.OpenedUS), whole(s.PassEpoch),
+		flag(s.OrdersHalted), whole(s.AbsenceMS), whole(s.GraceMS),
 	}
 }

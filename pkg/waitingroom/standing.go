@@ -123,5 +123,14 @@ func view(a redisconn.Answer) ProductView {
 		Waiting: a.Int(5), Away: a.Int(6), Active: a.Int(7), InFlight: a.Int(8),
 		NowMS: a.Int(0),
 	}
+	v.OrdersHalted = set.Text(18) == "1"
+	// A slot that an older version wrote lacks them until its settings change: nobody becomes away, as the scripts have it.
+	v.GraceMS = product.DefaultSettings().GraceMS
+	if set.Text(19) != "" {
+		v.AbsenceMS = set.Int(19)
+	}
+	if set.Text(20) != "" {
+		v.GraceMS = set.Int(20)
+	}
 	return v
 }
