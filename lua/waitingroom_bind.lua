@@ -32,6 +32,7 @@
 -- Returns {'bound', '1'}: bound now. {'bound', '0', bytes}: bound before with the same digest; bytes are what to send.
 -- Returns {'conflict'}: bound before with another digest.
 -- Returns {'judged'}: has its verdict.
+-- Returns {'halted'}: orders are halted; the pass is still good, and its time stands still.
 -- Returns {'sold_out'}: fewer units are free; the pass is still good. {'busy'}: stock not loaded or too many in flight; likewise.
 -- Returns {'refused', reason} or {'unknown', reason}: the pass is no longer good; unknown where it is of an incarnation before the
 --   line's. Reasons: 'lapsed', 'expired', 'left', 'evicted', 'banned', 'revoked', 'superseded'.
@@ -66,8 +67,8 @@ if order_id == '' or string.find(order_id .. digest, '|', 1, true) then
   return redis.error_reply('ERR order_id and digest: expected no |')
 end
 
-local v, sale, inc, pass_epoch, inflight_max =
-  unpack(redis.call('HMGET', settings, 'v', 'state', 'inc', 'pass_epoch', 'inflight_max'))
+local v, sale, inc, pass_epoch, inflight_max, halted =
+  unpack(redis.call('HMGET', settings, 'v', 'state', 'inc', 'pass_epoch', 'inflight_max', 'orders_halted'))
 if not v or sale == 'not_open' then return { 'closed' } end
 
 local t = redis.call('TIME')
@@ -139,6 +140,7 @@ local base, held = unpack(redis.call('HMGET', stock, 'base', 'held'))
 -- U7. Lives: whoever waits, is away or active goes on as this order; so does who was called at this place. Everybody else begins
 -- one, and what they were stays counted as ended, or in flight.
 local function bind()
+  if halted == '1' then return { 'halted' } end
   if redis.call('HLEN', intents) >= tonumber(inflight_max) then return { 'busy' } end
   if base and tonumber(base) - tonumber(held or 0) < quantity then return { 'sold_out' } end
   if state == 'active' then free_slot(now_ms) end
@@ -170,7 +172,7 @@ end
 if not banned and not revoked then
   -- Rule 3
   if state == 'active' and place == given then
-    if not base then return { 'busy' } end
+    if not base and halted ~= '1' then return { 'busy' } end
     return bind()
   end
   -- Rule 4: the slot was rolled back or emptied since this pass was issued. It takes no slot of the capacity, and without a known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,10 +12,10 @@ import (
 )
 
 // PutProduct makes a product (state not_open, stock 0, and stock's adjust on its way when stock is not nil) or changes the settings of
-// one that exists (settings_v+1). State and Reason of the settings are ignored: Open, Pause and Resume own them. Errors:
+// one that exists (settings_v+1). State, Reason and OrdersHalted of the settings are ignored: Open, Pause, Resume, CloseSale, Halt and Unhalt own them. Errors:
 // ErrStockExists when the product exists and stock is not nil, ErrClosed, ErrInvalid, ErrRequestReused.
 func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Settings, stock *Movement) (ActionResult, error) {
-	settings.State, settings.Reason = product.NotOpen, ""
+	settings.State, settings.Reason, settings.OrdersHalted = product.NotOpen, "", false
 	if err := settings.Validate(); err != nil {
 		return ActionResult{}, fmt.Errorf("put %s: %w: %w", a.Product, ErrInvalid, err)
 	}
@@ -38,7 +39,7 @@ func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Sett
 		case stock != nil:
 			return ActionResult{}, ErrStockExists
 		}
-		settings.State, settings.Reason = row.Settings.State, row.Settings.Reason
+		settings.State, settings.Reason, settings.OrdersHalted = row.Settings.State, row.Settings.Reason, row.Settings.OrdersHalted
 		changed, err := change(ctx, tx, *row, settings)
 		return ActionResult{Product: changed}, err
 	}})
@@ -52,9 +53,6 @@ func (l *Ledger) Open(ctx context.Context, a Action) (ActionResult, error) {
 
 // Pause stops admission; reason is shown to people (at most 200 bytes). A paused product takes the new reason. Errors as Open.
 func (l *Ledger) Pause(ctx context.Context, a Action, reason string) (ActionResult, error) {
-	if len(reason) > 200 || !storable(reason) {
-		return ActionResult{}, fmt.Errorf("pause %s: reason: expected at most 200 bytes of text: %w", a.Product, ErrInvalid)
-	}
 	return l.move(ctx, a, "pause", reason, product.Paused, product.Open)
 }
 
@@ -63,24 +61,55 @@ func (l *Ledger) Resume(ctx context.Context, a Action) (ActionResult, error) {
 	return l.move(ctx, a, "resume", "", product.Open, product.Paused)
 }
 
-// move takes a product from one state to another; one that is there already keeps its version unless the reason differs.
-func (l *Ledger) move(ctx context.Context, a Action, name, reason string, to, from product.State) (ActionResult, error) {
+// CloseSale ends the sale of a product for good: nobody joins or is admitted, and only passes that are out still order. The reason, at most
+// 200 bytes, is shown to people. A closed product takes the new reason. Errors: ErrUnknownProduct, ErrState (never opened), ErrInvalid,
+// ErrRequestReused.
+func (l *Ledger) CloseSale(ctx context.Context, a Action, reason string) (ActionResult, error) {
+	return l.move(ctx, a, "close", reason, product.Closed, product.Open, product.Paused)
+}
+
+// Halt lets no pass become an order until Unhalt; pass time stands still meanwhile. Orders that were bound go on, and so does the line,
+// as far as its capacity lasts. In every state of a product. Errors: ErrUnknownProduct, ErrRequestReused.
+func (l *Ledger) Halt(ctx context.Context, a Action) (ActionResult, error) {
+	return l.alter(ctx, a, "halt", nil, func(s *product.Settings) error { s.OrdersHalted = true; return nil })
+}
+
+// Unhalt ends a halt. Errors as Halt.
+func (l *Ledger) Unhalt(ctx context.Context, a Action) (ActionResult, error) {
+	return l.alter(ctx, a, "unhalt", nil, func(s *product.Settings) error { s.OrdersHalted = false; return nil })
+}
+
+// move takes a product from some states to another; one that is there already keeps its version unless the reason differs.
+func (l *Ledger) move(ctx context.Context, a Action, name, reason string, to product.State, from ...product.State) (ActionResult, error) {
+	if len(reason) > 200 || !storable(reason) {
+		return ActionResult{}, fmt.Errorf("%s %s: reason: expected at most 200 bytes of text: %w", name, a.Product, ErrInvalid)
+	}
 	body := struct {
 		Reason string `json:"reason"`
 	}{reason}
+	return l.alter(ctx, a, name, body, func(s *product.Settings) error {
+		switch {
+		case s.State == to || slices.Contains(from, s.State):
+			s.State, s.Reason = to, reason
+			return nil
+		case s.State == product.Closed:
+			return ErrClosed
+		default:
+			return fmt.Errorf("it is %s: %w", s.State, ErrState)
+		}
+	})
+}
+
+// alter changes the settings of a product that exists; where nothing differs the version stays.
+func (l *Ledger) alter(ctx context.Context, a Action, name string, body any, alter func(*product.Settings) error) (ActionResult, error) {
 	return l.act(ctx, call{Action: a, name: name, body: body, do: func(ctx context.Context, tx pgx.Tx, row *ProductRow) (ActionResult, error) {
 		if row == nil {
 			return ActionResult{}, ErrUnknownProduct
 		}
 		settings := row.Settings
-		switch settings.State {
-		case product.Closed:
-			return ActionResult{}, ErrClosed
-		case from, to:
-		default:
-			return ActionResult{}, fmt.Errorf("it is %s: %w", settings.State, ErrState)
+		if err := alter(&settings); err != nil {
+			return ActionResult{}, err
 		}
-		settings.State, settings.Reason = to, reason
 		if settings == row.Settings {
 			return ActionResult{Product: *row}, nil
 		}

@@ -1,7 +1,9 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -132,6 +134,7 @@ func TestStates(t *testing.T) {
 	}{
 		{"resume", "", "", 0, ledger.ErrState},
 		{"pause", "why", "", 0, ledger.ErrState},
+		{"close", "why", "", 0, ledger.ErrState},
 		{"open", "", product.Open, 2, nil},
 		{"open", "", product.Open, 2, nil},
 		{"pause", "soon back", product.Paused, 3, nil},
@@ -141,6 +144,13 @@ func TestStates(t *testing.T) {
 		{"resume", "", product.Open, 5, nil},
 		{"resume", "", product.Open, 5, nil},
 		{"pause", strings.Repeat("x", 201), "", 0, ledger.ErrInvalid},
+		{"close", strings.Repeat("x", 201), "", 0, ledger.ErrInvalid},
+		{"close", "it was a long day", product.Closed, 6, nil},
+		{"close", "it was a long day", product.Closed, 6, nil},
+		{"close", "", product.Closed, 7, nil},
+		{"open", "", "", 0, ledger.ErrClosed},
+		{"pause", "", "", 0, ledger.ErrClosed},
+		{"resume", "", "", 0, ledger.ErrClosed},
 	} {
 		a := action("p", "s"+string(rune('a'+i)))
 		var r ledger.ActionResult
@@ -152,6 +162,8 @@ func TestStates(t *testing.T) {
 			r, err = l.Pause(ctx, a, step.reason)
 		case "resume":
 			r, err = l.Resume(ctx, a)
+		case "close":
+			r, err = l.CloseSale(ctx, a, step.reason)
 		}
 		if !errors.Is(err, step.err) {
 			t.Fatalf("%d %s: %v", i, step.do, err)
@@ -168,6 +180,44 @@ func TestStates(t *testing.T) {
 		if r.Product.OpenedUS != opened || opened == 0 {
 			t.Fatalf("%d %s: opened at %d, first %d", i, step.do, r.Product.OpenedUS, opened)
 		}
+	}
+}
+
+// A halt is a setting that nothing else touches: neither new settings nor a change of state begin or end one.
+func TestHalt(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.Open(t)
+	ctx := t.Context()
+	ledgertest.Product(t, l, "p", 0)
+	settings := product.DefaultSettings()
+	n := 0
+	halted := func(want bool, v int64, do func(ledger.Action) (ledger.ActionResult, error)) {
+		t.Helper()
+		n++
+		r, err := do(action("p", "h"+strconv.Itoa(n)))
+		if err != nil || r.Product.Settings.OrdersHalted != want || r.Product.SettingsV != v {
+			t.Fatalf("call %d: %+v, %v", n, r.Product, err)
+		}
+	}
+	call := func(f func(context.Context, ledger.Action) (ledger.ActionResult, error)) func(ledger.Action) (ledger.ActionResult, error) {
+		return func(a ledger.Action) (ledger.ActionResult, error) { return f(ctx, a) }
+	}
+	put := func(asked bool) func(ledger.Action) (ledger.ActionResult, error) {
+		return func(a ledger.Action) (ledger.ActionResult, error) {
+			changed := settings
+			changed.OrdersHalted, changed.Rate = asked, float64(n)
+			return l.PutProduct(ctx, a, changed, nil)
+		}
+	}
+	halted(false, 2, put(true))
+	halted(true, 3, call(l.Halt))
+	halted(true, 3, call(l.Halt))
+	halted(true, 4, call(l.Open))
+	halted(true, 5, put(false))
+	halted(false, 6, call(l.Unhalt))
+	halted(false, 6, call(l.Unhalt))
+	if _, err := l.Halt(ctx, action("q", "h")); !errors.Is(err, ledger.ErrUnknownProduct) {
+		t.Error(err)
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	BindBound    BindOutcome = "bound"    // the intent is kept, now or before: send BindResult.Command
 	BindConflict BindOutcome = "conflict" // bound before with another digest: nothing is to be sent
 	BindJudged   BindOutcome = "judged"   // has its verdict; the status tells which
+	BindHalted   BindOutcome = "halted"   // orders are halted; the pass is still good, and its time stands still
 	BindSoldOut  BindOutcome = "sold_out" // not enough units free; the pass is still good
 	BindBusy     BindOutcome = "busy"     // stock not loaded, or too many orders in flight; the pass is still good
 	BindClosed   BindOutcome = "closed"   // no settings, or not open
@@ -80,7 +81,7 @@ func (r *Room) Bind(ctx context.Context, b BindRequest) (BindResult, error) {
 		}
 	case BindRefused, BindUnknown:
 		result.Reason = BindReason(answer.Text(1))
-	case BindConflict, BindJudged, BindSoldOut, BindBusy, BindClosed:
+	case BindConflict, BindJudged, BindHalted, BindSoldOut, BindBusy, BindClosed:
 	default:
 		return BindResult{}, broken(b.Product, fmt.Errorf("bind order %s: unknown code %q", b.OrderID, result.Outcome))
 	}

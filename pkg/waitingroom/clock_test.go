@@ -208,6 +208,12 @@ func TestPassTimeStandsStill(t *testing.T) {
 				t.Fatalf("forsake: %s, %v", f, err)
 			}
 			request.ExpiresMS = 1000 // the text that was handed out before the outage
+			if name == "OrdersHalted" {
+				if got := b.bind(request); got.Outcome != waitingroom.BindHalted {
+					t.Fatalf("bind while orders are halted: %+v", got)
+				}
+				b.halt("0")
+			}
 			if got := b.bind(request); got.Outcome != waitingroom.BindBound {
 				t.Fatalf("bind: %+v (rule 3 goes by the lease)", got)
 			}

@@ -60,6 +60,18 @@ func (b *books) Resume(_ context.Context, a ledger.Action) (ledger.ActionResult,
 	return b.note("resume", a)
 }
 
+func (b *books) CloseSale(_ context.Context, a ledger.Action, reason string) (ledger.ActionResult, error) {
+	return b.note("close "+reason, a)
+}
+
+func (b *books) Halt(_ context.Context, a ledger.Action) (ledger.ActionResult, error) {
+	return b.note("halt", a)
+}
+
+func (b *books) Unhalt(_ context.Context, a ledger.Action) (ledger.ActionResult, error) {
+	return b.note("unhalt", a)
+}
+
 func (b *books) Restock(_ context.Context, a ledger.Action, m ledger.Movement) (ledger.ActionResult, error) {
 	b.movement = &m
 	return b.note("restock", a)
@@ -180,6 +192,9 @@ func TestDeskRefuses(t *testing.T) {
 		{"APassShorterThanTwoPolls", "PUT", "/v1/products/p", `{"pass_ms":101000}`, nil, 422, "invalid-field", []string{"pass_ms"}},
 		{"OpenSaysNothing", "POST", "/v1/products/p/open", `{"rate":5}`, nil, 422, "invalid-field", []string{"rate"}},
 		{"ResumeSaysNothing", "POST", "/v1/products/p/resume", `{"reason":""}`, nil, 422, "invalid-field", []string{"reason"}},
+		{"AHaltInSettings", "PUT", "/v1/products/p", `{"orders_halted":true}`, nil, 422, "invalid-field", []string{"orders_halted"}},
+		{"AHaltWithABody", "POST", "/v1/products/p/halt", `{"reason":"x"}`, nil, 422, "invalid-field", []string{"reason"}},
+		{"ALongReasonToClose", "POST", "/v1/products/p/close", `{"reason":"` + strings.Repeat("x", 201) + `"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"ALongReason", "POST", "/v1/products/p/pause", `{"reason":"` + strings.Repeat("x", 201) + `"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"RestockOfNothing", "POST", "/v1/products/p/restock", `{"units":0}`, nil, 422, "invalid-field", []string{"units"}},
 		{"RestockWithoutUnits", "POST", "/v1/products/p/restock", `{}`, nil, 422, "invalid-field", []string{"units"}},
@@ -265,9 +280,14 @@ func TestDeskChanges(t *testing.T) {
 		call(t, c, "POST", "/v1/products/p/pause", `{"reason":"lunch"}`)
 		call(t, c, "POST", "/v1/products/p/pause", "")
 		call(t, c, "POST", "/v1/products/p/resume", "{}")
+		call(t, c, "POST", "/v1/products/p/halt", "")
+		call(t, c, "POST", "/v1/products/p/unhalt", "{}")
+		call(t, c, "POST", "/v1/products/p/close", `{"reason":"night"}`)
 		call(t, c, "POST", "/v1/products/p/restock", `{"units":-5}`)
-		want := []string{"open anna k1", "pause lunch anna k1", "pause  anna k1", "resume anna k1", "restock anna k1"}
-		if diff := cmp.Diff(want, b.calls); diff != "" || told != 5 || b.movement.Delta != -5 {
+		want := []string{
+			"open anna k1", "pause lunch anna k1", "pause  anna k1", "resume anna k1", "halt anna k1", "unhalt anna k1", "close night anna k1", "restock anna k1",
+		}
+		if diff := cmp.Diff(want, b.calls); diff != "" || told != 8 || b.movement.Delta != -5 {
 			t.Fatal(diff, told, b.movement)
 		}
 	})

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"net/http"
 
 	"hanjul/pkg/ledger"
@@ -11,15 +12,36 @@ const reasonMax = 200
 
 // open lets a product's sale begin.
 func (d *Desk) open(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
-	if err := noMembers(r); err != nil {
-		return ledger.ActionResult{}, nil, err
-	}
-	result, err := d.Ledger.Open(r.Context(), a)
-	return result, nil, err
+	return withoutBody(r, a, d.Ledger.Open)
 }
 
 // pause stops admissions; people may still join, and order with the passes they have.
 func (d *Desk) pause(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withReason(r, a, d.Ledger.Pause)
+}
+
+// close ends the sale; passes that are out still order.
+func (d *Desk) close(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withReason(r, a, d.Ledger.CloseSale)
+}
+
+// halt lets no pass become an order, and stops the time of all passes.
+func (d *Desk) halt(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withoutBody(r, a, d.Ledger.Halt)
+}
+
+// unhalt lets passes become orders again, and their time go on.
+func (d *Desk) unhalt(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withoutBody(r, a, d.Ledger.Unhalt)
+}
+
+// resume lets admissions go on.
+func (d *Desk) resume(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withoutBody(r, a, d.Ledger.Resume)
+}
+
+// withReason makes a call whose body may say what people are shown.
+func withReason(r *http.Request, a ledger.Action, do func(context.Context, ledger.Action, string) (ledger.ActionResult, error)) (ledger.ActionResult, []string, error) {
 	members, err := readBody(r, true)
 	if err != nil {
 		return ledger.ActionResult{}, nil, err
@@ -34,16 +56,16 @@ func (d *Desk) pause(r *http.Request, a ledger.Action) (ledger.ActionResult, []s
 	if err := f.err(); err != nil {
 		return ledger.ActionResult{}, nil, err
 	}
-	result, err := d.Ledger.Pause(r.Context(), a, reason)
+	result, err := do(r.Context(), a, reason)
 	return result, nil, err
 }
 
-// resume lets admissions go on.
-func (d *Desk) resume(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+// withoutBody makes a call that has nothing to say.
+func withoutBody(r *http.Request, a ledger.Action, do func(context.Context, ledger.Action) (ledger.ActionResult, error)) (ledger.ActionResult, []string, error) {
 	if err := noMembers(r); err != nil {
 		return ledger.ActionResult{}, nil, err
 	}
-	result, err := d.Ledger.Resume(r.Context(), a)
+	result, err := do(r.Context(), a)
 	return result, nil, err
 }
 

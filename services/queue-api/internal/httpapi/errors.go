@@ -71,6 +71,7 @@ func answers() []answer {
 		{errTooFast, 429, "too-many-polls", "You ask more often than you were asked to; your place is kept", soon},
 		{submit.ErrOutcomeUnknown, 503, "outcome-unknown", "The order may have been taken; ask again", soon},
 		{waitingroom.ErrFull, 503, "line-full", "The line is full", later},
+		{submit.ErrHalted, 503, "orders-halted", "Orders are halted; your pass is kept, and its time stands still", later},
 		{submit.ErrBusy, 503, "busy", "Too many orders are on their way", soon},
 		{streams.ErrFull, 503, "streams-full", "Too many streams are open", later},
 		{streams.ErrStopping, 503, "unavailable", "The service cannot answer now", soon},

@@ -200,6 +200,23 @@ func TestOrder(t *testing.T) {
 		want(t, second.Poll(t), http.StatusOK, map[string]any{"status": "admitted"})
 	})
 
+	t.Run("AHaltLeavesThePassGoodAndAnswersWhoHadOrdered", func(t *testing.T) {
+		t.Parallel()
+		b := apitest.New(t, apitest.Options{})
+		first, second := b.Admitted(t, "a"), b.Admitted(t, "b")
+		want(t, first.Order(t, 1, ""), http.StatusAccepted, nil)
+		b.Change(t, 10, func(s *waitingroom.LineSettings) { s.OrdersHalted = true })
+		before := b.Messages(t)
+		a := second.Order(t, 1, "")
+		wantProblem(t, a, http.StatusServiceUnavailable, "orders-halted")
+		wantLinked(t, a, second.OrderID(t))
+		wantMessages(t, b, before)
+		want(t, second.Poll(t), http.StatusOK, map[string]any{"status": "admitted"})
+		want(t, first.Order(t, 1, ""), http.StatusAccepted, nil) // bound before
+		b.Change(t, 11, func(s *waitingroom.LineSettings) { s.OrdersHalted = false })
+		want(t, second.Order(t, 1, ""), http.StatusAccepted, nil)
+	})
+
 	t.Run("AProductThatWasShutAgainIsNotReady", func(t *testing.T) {
 		t.Parallel()
 		b := apitest.New(t, apitest.Options{})

@@ -78,6 +78,7 @@ func outcomeLabel(a Answer, err error) string {
 		{ErrOutcomeUnknown, "unknown"},
 		{ErrBusy, "busy"},
 		{ErrNotReady, "not_ready"},
+		{ErrHalted, "halted"},
 		{ErrSoldOut, "sold_out"},
 		{ErrSpent, "spent"},
 		{ErrLapsed, "lapsed"},

@@ -28,6 +28,8 @@ var (
 	ErrBusy = errors.New("too many orders on their way")
 	// ErrNotReady: the line has no settings or no opening. The pass is untouched.
 	ErrNotReady = errors.New("the line takes no orders yet")
+	// ErrHalted: an operator halted orders. The pass stays good, and its time stands still meanwhile.
+	ErrHalted = errors.New("orders are halted")
 	// ErrSoldOut: fewer units are left than asked for. The pass stays good.
 	ErrSoldOut = errors.New("not enough units are left")
 	// ErrSpent: the pass has bought an order of another quantity or key.

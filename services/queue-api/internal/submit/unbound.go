@@ -18,6 +18,8 @@ func (s *Submitter) unbound(ctx context.Context, r Request, bound waitingroom.Bi
 	switch bound.Outcome {
 	case waitingroom.BindConflict:
 		return fail(ErrSpent)
+	case waitingroom.BindHalted:
+		return fail(ErrHalted)
 	case waitingroom.BindSoldOut:
 		return fail(ErrSoldOut)
 	case waitingroom.BindBusy:
