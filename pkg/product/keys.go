@@ -46,3 +46,8 @@ func (k Keyspace) Hints() string { return k.Prefix + "status:hints" }
 // GateHints is no key but the channel on which the ids of products are published whose line may move: a slot became free while the
 // capacity held people up, somebody joined an empty line, or units came back (owner waitingroom).
 func (k Keyspace) GateHints() string { return k.Prefix + "gate:hints" }
+
+// Lease is the key that expires with one person's pass, in the product's slot (owner waitingroom).
+func (k Keyspace) Lease(id ID, u UserHash) string {
+	return k.Prefix + "{" + string(id) + "}:lease:" + string(u)
+}

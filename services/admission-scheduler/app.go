@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -86,10 +87,24 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 		return nil, err
 	}
 	app.close = append(app.close, asking.Close)
+	var slots admit.Slots
+	if slices.Contains(c.Triggers, admit.Stream) {
+		// Each read waits on a connection, and acknowledging must not wait for one of them.
+		reading := redisconn.ClientOptions(c.Redis)
+		reading.PoolSize = c.StreamReaders + 2
+		reader := redisconn.New(reading)
+		app.close = append(app.close, closer(reader))
+		slots = waitingroom.NewSlots(reader, keys)
+	}
 	loop, err := admit.New(logger, admit.Config{
 		Room: room, Admitter: waitingroom.NewAdmitter(rdbOnce, keys), Ledger: books, Producer: producer,
 		TopicOrders: c.TopicOrders, Commands: c.KeyCommand,
-		Triggers: c.Triggers, Sources: map[admit.Trigger]admit.Source{admit.PubSub: room.Follow},
+		Triggers: c.Triggers, Slots: slots, Readers: c.StreamReaders, Sources: map[admit.Trigger]admit.Source{
+			admit.PubSub: room.Follow,
+			admit.Keyspace: func(ctx context.Context, begun func(), hint func(product.ID)) error {
+				return room.FollowLeases(ctx, c.KeyspaceSet, begun, hint)
+			},
+		},
 		Lag:  lag(c, asking, box),
 		Tick: c.Tick, Deadline: c.Deadline, Concurrency: c.Concurrency, Registerer: registry,
 	})

@@ -39,7 +39,9 @@ type Config struct {
 	KeyCommand keyring.Key
 	Tokens     operator.Tokens
 
-	Triggers []admit.Trigger
+	StreamReaders int
+	KeyspaceSet   bool
+	Triggers      []admit.Trigger
 
 	LagRecords, LagOutbox pace.Marks
 	ConsumerGroup         string // whose offsets tell what is handled
@@ -76,6 +78,8 @@ func loadConfig(s *config.Source) Config {
 	}
 	c.Redis.ClientName = "admission-scheduler"
 	c.Triggers = triggers(s)
+	c.StreamReaders = s.Int("STREAM_READERS", 16, 1, 1000, "with the trigger stream, lines held up by their capacity whose stream is read at the same time, each on a connection")
+	c.KeyspaceSet = s.Choice("KEYSPACE_SET", "off", "with the trigger keyspace, whether notify-keyspace-events of Redis may be set where E and x are missing", "on", "off") == "on"
 	c.LagRecords = marks(s, "LAG", 10_000, 100_000, "commands of a product's partition that consumers have still to handle")
 	c.LagOutbox = marks(s, "LAG_OUTBOX", 20_000, 150_000, "rows of the outbox that are not published")
 	c.ConsumerGroup = s.String("GROUP", "order-consumer", "a group's name", "the consumer group, whose offsets tell what is handled")

@@ -45,6 +45,7 @@ type Config struct {
 
 	StreamMax                     int
 	StreamReread, StreamHeartbeat time.Duration
+	Leases                        bool
 
 	Cadence    httpapi.Cadence
 	PollExcess int
@@ -105,6 +106,7 @@ func loadConfig(s *config.Source) Config {
 		s.Fault("LOG_LEVEL", "%w", err)
 	}
 	c.LogLevel = level
+	c.Leases = s.Choice("LEASES", "off", "whether a key is written for each pass that is handed out, for schedulers with the trigger keyspace", "on", "off") == "on"
 	c.Local = s.Choice("IDENTITY", "", "how people are known; local trusts the header Hanjul-User and is for a machine of one's own", "local") == "local"
 	c.Orders = key(s, "KEY_ORDER", "derives order ids; kept for the whole sale")
 	c.Users = key(s, "KEY_USER", "hashes user ids; kept while a product lives")

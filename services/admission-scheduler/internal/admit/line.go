@@ -23,6 +23,12 @@ type line struct {
 	wake chan struct{} // the row changed
 	hint chan struct{} // it may move
 
+	held    atomic.Bool // the capacity holds people up
+	reading atomic.Bool // its stream of slots is read here
+
+	mu    sync.Mutex
+	after []chan struct{} // who waits for the next look
+
 	persisted *seen // the books goroutine's own: what it wrote down last
 
 	nonce    string // of a restore that committed nothing yet
@@ -112,7 +118,9 @@ func (n *line) run(ctx context.Context) {
 
 // round is one look at the line, and says how long to wait for the next.
 func (n *line) round(ctx context.Context) time.Duration {
+	waiters := n.waiters()
 	wait, err := n.work(ctx)
+	n.tell(waiters, err != nil)
 	if err == nil {
 		n.failures = 0
 		return wait
@@ -123,11 +131,11 @@ func (n *line) round(ctx context.Context) time.Duration {
 	n.failures++
 	n.upkeepAt = time.Time{}
 	n.loop.metrics.runs.WithLabelValues("error").Inc()
-	tell := n.loop.complain
+	complain := n.loop.complain
 	if errors.Is(err, ledger.ErrLineEnd) {
-		tell = n.loop.alarm // no place is left to give out (F42)
+		complain = n.loop.alarm // no place is left to give out (F42)
 	}
-	tell(ctx, "line not moved", err, slog.String("product_id", string(n.id)), slog.Int("failures", n.failures))
+	complain(ctx, "line not moved", err, slog.String("product_id", string(n.id)), slog.Int("failures", n.failures))
 	return n.loop.backoff(n.failures)
 }
 
@@ -152,6 +160,9 @@ func (n *line) work(ctx context.Context) (time.Duration, error) {
 	})
 	if err != nil {
 		return 0, err
+	}
+	if n.held.Load() {
+		n.readSlots(ctx)
 	}
 	switch {
 	case todo.restore:

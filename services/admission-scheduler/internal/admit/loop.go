@@ -55,6 +55,8 @@ type Config struct {
 
 	Triggers    []Trigger          // none means Tick
 	Sources     map[Trigger]Source // of the triggers among them that are told of lines
+	Slots       Slots              // of the trigger Stream; nil without it
+	Readers     int                // lines whose stream is read at the same time
 	Tick        time.Duration      // longest time between two looks at a line that may move; coverEvery at least without the trigger Tick
 	Lag         Lag
 	Deadline    time.Duration // longest time one look may take
@@ -84,6 +86,9 @@ type Loop struct {
 
 	looks    chan struct{} // one token per look at work
 	restores chan struct{} // one token per restore at work
+	readers  chan struct{} // one token per stream that is read
+	reads    sync.WaitGroup
+	reader   string // this process's name among the readers
 	changed  chan struct{}
 	ready    atomic.Bool
 	heard    atomic.Bool // whoever joins an empty line is heard of
@@ -115,7 +120,8 @@ func New(logger *slog.Logger, c Config) (*Loop, error) {
 	return &Loop{
 		Config: c, logger: logger, repeats: telemetry.NewRepeats(logger, 30*time.Second), metrics: m,
 		looks: make(chan struct{}, max(c.Concurrency, 1)), restores: make(chan struct{}, restoresMost), changed: make(chan struct{}, 1),
-		lines: make(map[product.ID]*line),
+		lines:   make(map[product.ID]*line),
+		readers: make(chan struct{}, max(c.Readers, 1)), reader: randomNonce(),
 	}, nil
 }
 
@@ -138,6 +144,7 @@ func (l *Loop) Ready(context.Context) error {
 // Run works until ctx ends and every goroutine of it has returned. Nothing that a store answers ends it.
 func (l *Loop) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
+	defer l.reads.Wait() // begun by lines, which have ended by then
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -149,6 +156,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		if source := l.Sources[trigger]; source != nil {
 			wg.Go(func() { l.follow(ctx, trigger, source, up) })
 		}
+	}
+	if l.Slots != nil {
+		l.metrics.triggerUp.WithLabelValues(string(Stream)).Set(0)
 	}
 	if l.Lag.Measure != nil {
 		wg.Go(func() { l.measure(ctx) })

@@ -23,6 +23,7 @@ type metrics struct {
 	triggerUp        *prometheus.GaugeVec
 	hints            *prometheus.CounterVec
 	lagShare         prometheus.Gauge
+	readersShort     prometheus.Counter
 	stood            *prometheus.CounterVec
 	away             *prometheus.CounterVec
 }
@@ -70,6 +71,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"move"}),
 	}
 	m.lagShare.Set(1)
+	m.readersShort = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "hanjul_admit_readers_short_total", Help: "Looks at a line whose stream of slots was not read because every reader was taken; the tick moves it.",
+	})
 	for _, why := range []waitingroom.Standstill{waitingroom.StandsHalted, waitingroom.StandsDeaf, waitingroom.StandsHeld, waitingroom.StandsGap} {
 		m.stood.WithLabelValues(string(why))
 	}
@@ -79,7 +83,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads, m.stood, m.away,
-		m.triggerUp, m.hints, m.lagShare,
+		m.triggerUp, m.hints, m.lagShare, m.readersShort,
 	} {
 		faults = append(faults, r.Register(c))
 	}

@@ -61,6 +61,52 @@ func TestHintsMoveALine(t *testing.T) {
 	}
 }
 
+// The stream alone moves a line that the capacity holds up, also when it was lost with its group; what it brought is acknowledged.
+func TestTheStreamOfSlotsMovesALine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 100, func(s *product.Settings) { s.Rate, s.Burst, s.Capacity = 1000, 100, 1 })
+	first := w.scheduler(nil)
+	w.open()
+	places := w.join(0, 10)
+	key := w.keys.Product(p)
+	until(t, "the capacity holds people up", func() bool { return w.view().Active == 1 && w.rdb.HExists(t.Context(), key.Clock, "freed").Val() })
+	first.stop()
+	s := w.scheduler(func(c *admit.Config) {
+		rarely(c)
+		c.Triggers, c.Slots, c.Readers = []admit.Trigger{admit.Tick, admit.Stream}, waitingroom.NewSlots(w.rdb, w.keys), 1
+	})
+	groups := func() int {
+		groups, _ := w.rdb.XInfoGroups(t.Context(), key.Slots).Result()
+		return len(groups)
+	}
+	for n := range 9 {
+		until(t, "it reads", func() bool { return groups() == 1 })
+		if n == 4 {
+			if err := w.rdb.Del(t.Context(), key.Slots).Err(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		leaving := n
+		if n > 4 {
+			leaving--
+		}
+		if _, err := w.room.Leave(t.Context(), p, user(leaving), places[user(leaving)]); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the next one is admitted, and the line held up again", func() bool {
+			return w.view().Admitted == int64(leaving+2) && w.rdb.HExists(t.Context(), key.Clock, "freed").Val()
+		})
+	}
+	until(t, "all is acknowledged", func() bool {
+		pending, err := w.rdb.XPending(t.Context(), key.Slots, "schedulers").Result()
+		return err == nil && pending.Count == 0
+	})
+	if n := s.count(t, "hanjul_admit_hints_total", "stream"); n < 8 {
+		t.Fatalf("%g hints", n)
+	}
+}
+
 // Hints that were lost with their connection are made good when it stands again.
 func TestLostHintsAreMadeGood(t *testing.T) {
 	t.Parallel()

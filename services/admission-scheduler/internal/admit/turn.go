@@ -35,6 +35,7 @@ func (n *line) turn(ctx context.Context) (time.Duration, error) {
 		}
 		n.loop.metrics.ran(result)
 		n.waiting = result.Waiting
+		n.held.Store(result.Reason == waitingroom.AdmitCapacity)
 		if result.Reason != waitingroom.AdmitEmpty {
 			n.idle = 0
 		}

@@ -32,6 +32,7 @@ type Room interface {
 	View(ctx context.Context, p product.ID) (waitingroom.ProductView, error)
 	InCatalogue(ctx context.Context, p product.ID) (bool, error)
 	HasIntent(ctx context.Context, p product.ID, id order.ID) (bool, error)
+	Lease(ctx context.Context, p product.ID, u product.UserHash, expires time.Time) error
 }
 
 // Statuses is what the handlers need of orderstatus.
@@ -77,6 +78,8 @@ type Config struct {
 	StreamWrite time.Duration
 	// Reconnect is the pause that readers are asked to make before they connect again, ± 20 %. Default 3 s.
 	Reconnect time.Duration
+	// Leases writes a key for each pass that is handed out, which expires with it; for schedulers with the trigger keyspace.
+	Leases bool
 	// Advise makes a pass life that is too short for the cadence a warning instead of a refusal; for local use (F36).
 	Advise bool
 }

@@ -147,6 +147,7 @@ func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m mo
 		}
 		if d.Ticket, err = a.signTicket(c, ticket.Ticket{Product: c.product, User: c.who.hash, Place: s.Place}); err == nil {
 			d.Pass, d.PassExpiresAt, err = a.signPass(c.who, c.product, s)
+			a.lease(ctx, c.who, c.product, s)
 		}
 	case waitingroom.Ordering, waitingroom.Ordered:
 		if s.OrderID != "" {
@@ -249,6 +250,16 @@ func (a *API) signPass(who person, p product.ID, s waitingroom.Standing) (*strin
 		a.passes.keep(text, says.Told())
 	}
 	return &text, &ends, err
+}
+
+// lease has Redis tell when the pass is over. Its loss is none: the tick finds a pass that lapsed.
+func (a *API) lease(ctx context.Context, who person, p product.ID, s waitingroom.Standing) {
+	if !a.cfg.Leases {
+		return
+	}
+	if err := a.room.Lease(ctx, p, who.hash, time.UnixMilli(s.LeaseEndMS)); err != nil {
+		a.logger.DebugContext(ctx, "lease not written", "product_id", p, "err", err)
+	}
 }
 
 func (a *API) orderID(p product.ID, who person, place product.Place, openedUS int64) order.ID {
