@@ -23,11 +23,11 @@ func TestKafkaClusterLosesItsLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader, err := sale.KillLeader(stack, "led")
+	leader, err := sale.KillLeader(stack, target, "led", settings, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coordinator, err := sale.KillCoordinator(stack)
+	coordinator, err := sale.KillCoordinator(stack, target, "coordinated", settings, 5)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,28 +12,43 @@ import (
 )
 
 // KillLeader kills by SIGKILL the broker that leads the product's partition of orders. It is started again once another leads and has
-// taken commands, and the fault is mended when every replica follows again. The stack must have a Kafka cluster of its own.
-func KillLeader(stack *local.Stack, p product.ID) (Fault, error) {
+// taken commands, and the fault is mended when every replica follows again. Meanwhile people are let through slowly, at the rate given, so that
+// some order however long it takes; after it as the settings say. The stack must have a Kafka cluster of its own.
+func KillLeader(stack *local.Stack, target Stack, p product.ID, settings Settings, slowly float64) (Fault, error) {
 	// Five commands are enough to show that buyers go on.
-	return killLeader(stack, "leads "+string(p), stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions), 5)
+	kill, err := killLeader(stack, stack.Setting("HANJUL_TOPIC_ORDERS"), kafka.Partition([]byte(p), local.DefaultPartitions), 5)
+	return Fault{What: "SIGKILL to the broker that leads " + string(p), Strike: slowed(target, p, settings, slowly, kill)}, err
 }
 
 // KillCoordinator does the same to the broker that coordinates the consumers' group, which leads the one partition of the topic of
 // offsets. It is started again once another has noted something of the group.
-func KillCoordinator(stack *local.Stack) (Fault, error) {
-	return killLeader(stack, "coordinates the consumers", "__consumer_offsets", 0, 1)
+func KillCoordinator(stack *local.Stack, target Stack, p product.ID, settings Settings, slowly float64) (Fault, error) {
+	kill, err := killLeader(stack, "__consumer_offsets", 0, 1)
+	return Fault{What: "SIGKILL to the broker that coordinates the consumers", Strike: slowed(target, p, settings, slowly, kill)}, err
+}
+
+// slowed lets people through at that rate while something is done.
+func slowed(target Stack, p product.ID, settings Settings, slowly float64, do func(context.Context) error) func(context.Context, time.Duration) error {
+	return func(ctx context.Context, _ time.Duration) error {
+		pace := settings
+		pace.Rate = slowly
+		if err := put(ctx, target, p, 0, pace); err != nil {
+			return err
+		}
+		return errors.Join(do(ctx), put(ctx, target, p, 0, settings))
+	}
 }
 
 // killLeader kills the leader of a partition, and starts it again when another one has taken so many records.
-func killLeader(stack *local.Stack, who, topic string, partition int, records int64) (Fault, error) {
+func killLeader(stack *local.Stack, topic string, partition int, records int64) (kill func(context.Context) error, err error) {
 	cluster := stack.KafkaCluster()
 	if cluster == nil {
-		return Fault{}, errors.New("kill leader: the stack has no Kafka cluster of its own")
+		return nil, errors.New("kill leader: the stack has no Kafka cluster of its own")
 	}
 	await := func(ctx context.Context, what string, fine func(local.KafkaPartition) bool) (local.KafkaPartition, error) {
 		return awaitPartition(ctx, cluster, topic, partition, what, fine)
 	}
-	strike := func(ctx context.Context, _ time.Duration) error {
+	return func(ctx context.Context) error {
 		before, err := await(ctx, "have every replica in step", local.KafkaPartition.InStep)
 		if err != nil {
 			return err
@@ -50,8 +65,7 @@ func killLeader(stack *local.Stack, who, topic string, partition int, records in
 		}
 		_, err = await(ctx, "have every replica in step again", local.KafkaPartition.InStep)
 		return err
-	}
-	return Fault{What: "SIGKILL to the broker that " + who, Strike: strike}, nil
+	}, nil
 }
 
 // awaitPartition polls until the partition is as asked; a cluster in trouble may not answer for a while.
@@ -89,12 +103,7 @@ func RollBrokers(stack *local.Stack, target Stack, p product.ID, settings Settin
 		}
 		return cluster.AwaitInStep(ctx)
 	}
-	strike := func(ctx context.Context, _ time.Duration) error {
-		pace := settings
-		pace.Rate = slowly
-		if err := put(ctx, target, p, 0, pace); err != nil {
-			return err
-		}
+	strike := func(ctx context.Context) error {
 		before, err := awaitPartition(ctx, cluster, topic, partition, "have every replica in step", local.KafkaPartition.InStep)
 		if err != nil {
 			return err
@@ -104,7 +113,7 @@ func RollBrokers(stack *local.Stack, target Stack, p product.ID, settings Settin
 		if errAfter == nil && after.End <= before.End {
 			errAfter = fmt.Errorf("roll brokers: nobody ordered meanwhile: %+v, %+v", before, after)
 		}
-		return errors.Join(err, errAfter, put(ctx, target, p, 0, settings))
+		return errors.Join(err, errAfter)
 	}
-	return Fault{What: "every broker restarted, one after the other", Strike: strike}, nil
+	return Fault{What: "every broker restarted, one after the other", Strike: slowed(target, p, settings, slowly, strike)}, nil
 }
