@@ -47,6 +47,7 @@ type Config struct {
 	StreamReread, StreamHeartbeat time.Duration
 	Leases                        bool
 
+	Origins    httpapi.Origins
 	Cadence    httpapi.Cadence
 	PollExcess int
 	Lines      live.Config
@@ -108,6 +109,9 @@ func loadConfig(s *config.Source) Config {
 	c.LogLevel = level
 	c.Leases = s.Choice("LEASES", "off", "whether a key is written for each pass that is handed out, for schedulers with the trigger keyspace", "on", "off") == "on"
 	c.Local = s.Choice("IDENTITY", "", "how people are known; local trusts the header Hanjul-User and is for a machine of one's own", "local") == "local"
+	if c.Origins, err = httpapi.NewOrigins(s.List("ORIGINS", "", "an origin such as https://shop.example", "other web origins whose pages may call from a browser; pages of the surface's own origin always may, programs too")); err != nil {
+		s.Fault("ORIGINS", "%w", err)
+	}
 	c.Orders = key(s, "KEY_ORDER", "derives order ids; kept for the whole sale")
 	c.Users = key(s, "KEY_USER", "hashes user ids; kept while a product lives")
 	c.Tickets = key(s, "KEY_TICKET", "signs tickets")

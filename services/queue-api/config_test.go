@@ -61,6 +61,18 @@ func TestLoadConfig(t *testing.T) {
 		}
 	})
 
+	t.Run("OriginsAsBrowsersWriteThem", func(t *testing.T) {
+		t.Parallel()
+		if text := faults(t, "HANJUL_API_ORIGINS=https://shop.example,http://localhost:3000"); text != "" {
+			t.Fatal(text)
+		}
+		for _, wrong := range []string{"shop.example", "https://shop.example/", "*"} {
+			if text := faults(t, "HANJUL_API_ORIGINS=https://shop.example,"+wrong); !strings.Contains(text, "HANJUL_API_ORIGINS: ") || !strings.Contains(text, wrong) {
+				t.Error(wrong, text)
+			}
+		}
+	})
+
 	t.Run("ValidateVersionHelpAndAWrongFlag", func(t *testing.T) {
 		t.Parallel()
 		for arg, want := range map[string]struct {

@@ -80,6 +80,8 @@ type Config struct {
 	Reconnect time.Duration
 	// Leases writes a key for each pass that is handed out, which expires with it; for schedulers with the trigger keyspace.
 	Leases bool
+	// Origins are the other web origins whose pages may call.
+	Origins Origins
 	// Advise makes a pass life that is too short for the cadence a warning instead of a refusal; for local use (F36).
 	Advise bool
 }
@@ -110,6 +112,9 @@ func New(room Room, lines Lines, statuses Statuses, orders Submitter, open *stre
 	cfg.StreamLife = cmp.Or(cfg.StreamLife, 10*time.Minute)
 	cfg.StreamWrite = cmp.Or(cfg.StreamWrite, 5*time.Second)
 	cfg.Reconnect = cmp.Or(cfg.Reconnect, 3*time.Second)
+	if cfg.Origins.check == nil {
+		cfg.Origins.check = http.NewCrossOriginProtection()
+	}
 	verifier := maps.Clone(keys.Passes.Verifier())
 	for id, key := range keys.PassesAlso {
 		if _, own := verifier[id]; !own {

@@ -56,6 +56,7 @@ func answers() []answer {
 		{submit.ErrLapsed, 403, "lapsed", "The pass has lapsed", 0},
 		{submit.ErrRevoked, 403, "revoked", "The admission was revoked", 0},
 		{waitingroom.ErrBanned, 403, "revoked", "The admission was revoked", 0},
+		{errOrigin, 403, "origin-refused", "Pages of this origin may not do this", 0},
 		{errNotFound, 404, "not-found", "There is no such path", 0},
 		{errMethod, 405, "method-not-allowed", "The path has no such method", 0},
 		{errUnknownProduct, 404, "unknown-product", "There is no such product", 0},

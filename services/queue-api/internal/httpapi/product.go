@@ -58,6 +58,7 @@ func (a *API) readProduct(w http.ResponseWriter, r *http.Request) error {
 	if v.Reason != "" {
 		state.Message = &v.Reason
 	}
+	public(w)
 	w.Header().Set("Cache-Control", "public, max-age=1")
 	return send(w, http.StatusOK, state)
 }

@@ -45,7 +45,7 @@ func (a *API) Handler() http.Handler {
 	}
 	mux.NotFound(a.serve(other(errNotFound)))
 	mux.MethodNotAllowed(a.serve(other(errMethod)))
-	return mux
+	return a.across(mux)
 }
 
 // other is what is no call of the surface.
