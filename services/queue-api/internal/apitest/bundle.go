@@ -52,6 +52,7 @@ type Options struct {
 	Timeout  time.Duration           // wait for Redis; 0 for 5 s
 	Streams  streams.Config          // bounds of the streams
 	Surface  func(*httpapi.Config)   // changes the surface's settings
+	Keys     func(*httpapi.Keys)     // changes the keys
 	Live     live.Config             // bounds of the snapshots; by default each poll looks at Redis anew
 	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
 }
@@ -123,6 +124,9 @@ func prepare(t testing.TB, o Options) *Bundle {
 	b.Settings.State, b.Settings.Rate, b.Settings.Burst, b.Settings.Capacity = product.Open, 100_000, 100_000, 1_000_000
 	if o.Settings != nil {
 		o.Settings(&b.Settings)
+	}
+	if o.Keys != nil {
+		o.Keys(&b.Keys)
 	}
 	b.Brokers = kafka.Config{ClientID: "test"}
 	if o.Faulty {

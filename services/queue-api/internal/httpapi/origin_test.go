@@ -137,7 +137,7 @@ func TestNoOrigins(t *testing.T) {
 	b := apitest.New(t, apitest.Options{})
 	wantProblem(t, b.Do(t, apitest.Call{Method: http.MethodPost, Path: "/v1/products/shoe/queue", Header: withOrigin(b.Person("a"), "Origin", shop)}),
 		http.StatusForbidden, "origin-refused")
-	for path, kept := range map[string]string{"/v1/products/shoe": "public, max-age=1"} {
+	for path, kept := range map[string]string{"/v1/products/shoe": "public, max-age=1", "/.well-known/jwks.json": "public, max-age=300"} {
 		a := b.Do(t, apitest.Call{Method: http.MethodGet, Path: path, Header: map[string]string{"Origin": shop}})
 		if a.Status != http.StatusOK || a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Vary") != "" || a.Header.Get("Cache-Control") != kept {
 			t.Fatal(path, a, a.Header)

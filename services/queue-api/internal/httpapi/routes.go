@@ -26,6 +26,7 @@ type route struct {
 // routes is the whole surface.
 func (a *API) routes() []route {
 	return []route{
+		{http.MethodGet, "/.well-known/jwks.json", "readKeys", a.readKeys, false},
 		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct, false},
 		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join, false},
 		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status, false},
