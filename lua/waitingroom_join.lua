@@ -173,6 +173,7 @@ local function standing(code)
   if lease > 0 then shown = lease + now_ms - running end -- by Redis TIME, as it looks now
   if state == 'waiting' then position = redis.call('ZRANK', waiting, user) + 1 end
   if state == 'none' and banned then state = 'evicted' end
+  if state == 'evicted' and not banned then state = 'lapsed' end -- the place is gone, and a new one may be had
   return {
     code, state, text(place), position, order_id, text(since), text(shown), created, called,
     { sale, queue_on, reason, text(opened_us), pass_epoch, redis.call('HGET', stock, 'base'), redis.call('ZCARD', waiting) },

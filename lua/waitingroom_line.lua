@@ -3,11 +3,11 @@
 --
 -- KEYS[1] settings   hash    the product's settings
 -- KEYS[2] restoring  string  nonce of who restores or advances
--- KEYS[3] clock      hash    low, front, run, history, run_ms, still_ms, stands
+-- KEYS[3] clock      hash    low, front, run, history, run_ms, still_ms, stands, bans_v
 -- KEYS[4] active     zset    user -> expiry of the pass, ms of running time
 -- KEYS[5] stock      hash    base, seq, held
 --
--- Returns {present, restoring, inc, front, active, v, server, moved, places_low, stock_known, now_ms}: present is 0 without
+-- Returns {present, restoring, inc, front, active, v, server, moved, places_low, stock_known, now_ms, bans_v}: present is 0 without
 --   settings (R4); server names the run of the server that answers and the history that it replicates; moved is 1 when the slot was opened
 --   or advanced under another of either. A promotion begins another history, also that of a server which served the slot before.
 -- Foreign: reads stock.base (owner stock).
@@ -28,7 +28,7 @@ if run_ms then
 end
 
 local v, inc = unpack(redis.call('HMGET', settings, 'v', 'inc'))
-local low, front, run, history = unpack(redis.call('HMGET', clock, 'low', 'front', 'run', 'history'))
+local low, front, run, history, bans_v = unpack(redis.call('HMGET', clock, 'low', 'front', 'run', 'history', 'bans_v'))
 local run_now = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local history_now = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
 
@@ -36,5 +36,5 @@ local function flag(condition) return condition and 1 or 0 end
 return {
   flag(v), redis.call('EXISTS', restoring), inc, front, redis.call('ZCOUNT', active, '(' .. string.format('%.0f', running), '+inf'), v,
   run_now .. ' ' .. history_now, flag(v and (run ~= run_now or history ~= history_now)),
-  flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), string.format('%.0f', now_ms),
+  flag(tonumber(low or 0) >= 0.9 * 8796093022208), redis.call('HEXISTS', stock, 'base'), string.format('%.0f', now_ms), bans_v,
 }

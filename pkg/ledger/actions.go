@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -53,7 +54,9 @@ type ActionResult struct {
 	Product   ProductRow `json:"product"`
 	Created   bool       `json:"created"`              // PutProduct made it
 	CommandID string     `json:"command_id,omitempty"` // the command that was queued, or ""
-	Repeat    bool       `json:"-"`                    // the answer is the stored one
+	// BannedUntil is the end of the ban that Evict wrote; zero otherwise.
+	BannedUntil time.Time `json:"banned_until,omitzero"`
+	Repeat      bool      `json:"-"` // the answer is the stored one
 }
 
 // call is one action on its way: its name and body as they are compared with a repeat, and what it does under the product's lock. row is nil

@@ -18,6 +18,7 @@ type ProductRow struct {
 	ActiveN   int              `json:"active_n"`   // active passes when front_at was taken
 	FrontAt   time.Time        `json:"front_at"`   // zero: the open line was never looked at
 	PassEpoch int64            `json:"pass_epoch"`
+	BansV     int64            `json:"bans_v"` // rises with every change of the bans
 	Total     int64            `json:"total"`
 	Sold      int64            `json:"sold"`
 	Seq       int64            `json:"seq"`

@@ -56,14 +56,14 @@ func scanOutbox(row pgx.CollectableRow) (OutboxRow, error) {
 	return r, err
 }
 
-const productColumns = `p.id, p.settings, p.settings_v, p.line_inc, coalesce(p.opened_us, 0), p.front, p.active_n, p.front_at, p.pass_epoch,
+const productColumns = `p.id, p.settings, p.settings_v, p.line_inc, coalesce(p.opened_us, 0), p.front, p.active_n, p.front_at, p.pass_epoch, p.bans_v,
 coalesce(s.total, 0), coalesce(s.sold, 0), coalesce(s.seq, 0)`
 
 // scanProduct reads the settings over the defaults, so that a setting that is younger than the row has one.
 func scanProduct(row pgx.CollectableRow) (ProductRow, error) {
 	r := ProductRow{Settings: product.DefaultSettings()}
 	var frontAt *time.Time
-	err := row.Scan(&r.ID, &r.Settings, &r.SettingsV, &r.LineInc, &r.OpenedUS, &r.Front, &r.ActiveN, &frontAt, &r.PassEpoch,
+	err := row.Scan(&r.ID, &r.Settings, &r.SettingsV, &r.LineInc, &r.OpenedUS, &r.Front, &r.ActiveN, &frontAt, &r.PassEpoch, &r.BansV,
 		&r.Total, &r.Sold, &r.Seq)
 	if frontAt != nil {
 		r.FrontAt = *frontAt

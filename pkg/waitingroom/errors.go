@@ -21,6 +21,8 @@ var (
 	ErrNotHolder = errors.New("restore is not held by this nonce")
 	// ErrOpen: the slot already has settings; nothing is to be restored.
 	ErrOpen = errors.New("line is already restored")
+	// ErrBehind: the line lacks changes of the bans that come before those given, since Redis went back to an earlier moment.
+	ErrBehind = errors.New("line lacks earlier bans")
 	// ErrNoCatalogue: the catalogue is not there, so nobody can say that a product is unknown (503, not 404).
 	ErrNoCatalogue = errors.New("catalogue is not loaded")
 )

@@ -29,6 +29,7 @@ func (l *life) restore(rt *rapid.T) {
 	l.check(err)
 	ghost := rapid.IntRange(0, 1).Draw(rt, "ghost")
 	l.inc++
+	l.restoreBans(rt, nonce)
 	s := l.settings(product.Open)
 	for range 2 {
 		l.check(l.room.RestoreCommit(l.ctx, l.product, nonce, s, l.inc, l.front, ghost))

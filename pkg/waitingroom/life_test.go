@@ -34,6 +34,8 @@ type life struct {
 	v       int64
 	inc     int // of the ledger: never falls
 	front   product.Place
+	bans    []ban // of the ledger, by number; the last of a user counts
+	sent    []slice
 }
 
 type stockAt struct{ base, seq int64 }
@@ -84,6 +86,8 @@ func (l *life) moves() []func(*rapid.T) {
 		{1, l.copy},
 		{1, l.failover},
 		{1, l.advance},
+		{2, l.ban},
+		{2, l.evict},
 	} {
 		moves = append(moves, slices.Repeat([]func(*rapid.T){move.do}, move.weight)...)
 	}
@@ -119,6 +123,10 @@ func (l *life) join(rt *rapid.T) {
 		l.want(!s.Created && s.Place == l.m.of(u).place, "join in line: %+v", s)
 		return
 	}
+	if l.m.banned[u] {
+		l.want(errors.Is(err, waitingroom.ErrBanned) && s.State == l.m.shown(u), "join while banned: %+v, %v", s, err)
+		return
+	}
 	if l.m.of(u).place.Inc() > l.m.inc {
 		l.want(errors.Is(err, waitingroom.ErrPlacesEnded), "join below the last place, before the advance: %v", err)
 		return
@@ -145,7 +153,7 @@ func (l *life) status(rt *rapid.T) {
 	l.check(err)
 	l.m.lapse(u)
 	called := l.m.show(u, claim)
-	l.want(s.CalledNow == called && s.State == l.m.of(u).state && s.Place == l.m.of(u).place, "status: %+v", s)
+	l.want(s.CalledNow == called && s.State == l.m.shown(u) && s.Place == l.m.of(u).place, "status: %+v", s)
 	again, err := l.room.Status(l.ctx, l.product, u, claim)
 	l.check(err)
 	l.want(again.State == s.State && again.Place == s.Place && again.Position == s.Position, "status again: %+v", again)

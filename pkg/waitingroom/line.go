@@ -20,6 +20,7 @@ type Line struct {
 	PlacesLow  bool   // this incarnation's places are used up to 90 %: advance it (F42)
 	StockKnown bool
 	NowMS      int64
+	BansV      int64 // the ledger's number of the last change of the bans that the line has (Evict)
 }
 
 // Line reads them at one instant. It changes nothing.
@@ -33,6 +34,7 @@ func (r *Room) Line(ctx context.Context, p product.ID) (Line, error) {
 		Present: answer.Int(0) == 1, Restoring: answer.Int(1) == 1, Inc: int(answer.Int(2)), Front: product.Place(answer.Int(3)),
 		Active: answer.Int(4), SettingsV: answer.Int(5), RunID: answer.Text(6), Moved: answer.Int(7) == 1,
 		PlacesLow: answer.Int(8) == 1, StockKnown: answer.Int(9) == 1, NowMS: answer.Int(10),
+		BansV: answer.Int(11),
 	}
 	if err := answer.Err(); err != nil {
 		return Line{}, broken(p, fmt.Errorf("line: %w", err))

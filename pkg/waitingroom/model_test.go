@@ -22,6 +22,8 @@ type model struct {
 	people  map[product.UserHash]person
 	intents map[order.ID]intent
 	judged  map[order.ID]bool
+	banned  map[product.UserHash]bool
+	bansV   int64 // of the last change that the slot has
 }
 
 type person struct {
@@ -38,13 +40,13 @@ type intent struct {
 }
 
 func newModel() *model {
-	return &model{people: map[product.UserHash]person{}, intents: map[order.ID]intent{}, judged: map[order.ID]bool{}}
+	return &model{people: map[product.UserHash]person{}, intents: map[order.ID]intent{}, judged: map[order.ID]bool{}, banned: map[product.UserHash]bool{}}
 }
 
 // clone is a replica's copy of this moment.
 func (m *model) clone() *model {
 	c := *m
-	c.people, c.intents, c.judged = maps.Clone(m.people), maps.Clone(m.intents), maps.Clone(m.judged)
+	c.people, c.intents, c.judged, c.banned = maps.Clone(m.people), maps.Clone(m.intents), maps.Clone(m.judged), maps.Clone(m.banned)
 	return &c
 }
 
@@ -90,7 +92,7 @@ func (m *model) lapse(u product.UserHash) {
 
 // show is U2 and U3.
 func (m *model) show(u product.UserHash, t *waitingroom.TicketClaim) (called bool) {
-	if t == nil {
+	if t == nil || m.banned[u] {
 		return false
 	}
 	p := m.of(u)
@@ -125,6 +127,34 @@ func (m *model) leave(u product.UserHash, place product.Place) {
 	}
 }
 
+// shown is the state that a status tells.
+func (m *model) shown(u product.UserHash) waitingroom.State {
+	state := m.of(u).state
+	switch {
+	case state == waitingroom.None && m.banned[u]:
+		return waitingroom.Evicted
+	case state == waitingroom.Evicted && !m.banned[u]:
+		return waitingroom.Lapsed
+	}
+	return state
+}
+
+// evict is U10.
+func (m *model) evict(b ban) {
+	if b.v <= m.bansV {
+		return
+	}
+	if !b.banned {
+		delete(m.banned, b.user)
+		return
+	}
+	m.banned[b.user] = true
+	switch p := m.of(b.user); p.state {
+	case waitingroom.Waiting, waitingroom.Active, waitingroom.Left, waitingroom.Lapsed, waitingroom.Called:
+		m.people[b.user] = person{state: waitingroom.Evicted, place: p.place}
+	}
+}
+
 // bind is 2.3.
 func (m *model) bind(b waitingroom.BindRequest, expired bool) waitingroom.BindOutcome {
 	if !m.present || m.sale == product.NotOpen {
@@ -145,6 +175,9 @@ func (m *model) bind(b waitingroom.BindRequest, expired bool) waitingroom.BindOu
 	forgotten := !expired && (p.place < b.Place ||
 		p.place == b.Place && (p.state == waitingroom.Waiting || p.state == waitingroom.Called) ||
 		p.state == waitingroom.Waiting && p.place.Inc() > b.Place.Inc())
+	if m.banned[b.User] {
+		holds, forgotten = false, false
+	}
 	switch {
 	case holds && !m.known:
 		return waitingroom.BindBusy

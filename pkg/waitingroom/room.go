@@ -31,7 +31,7 @@ type scripts struct {
 	join, status, heard, leave, bind, due, acked, forsake            *redisconn.Script
 	view, watch, line, audit, membership                             *redisconn.Script
 	restoreBegin, restoreRenew, restoreCommit, advanceBegin, advance *redisconn.Script
-	settingsPut, loadAsked                                           *redisconn.Script
+	settingsPut, loadAsked, evict                                    *redisconn.Script
 }
 
 // New takes a client that may retry (redisconn.ClientOptions). It does not connect.
@@ -46,7 +46,7 @@ func New(rdb redis.UniversalClient, keys product.Keyspace) *Room {
 		restoreBegin: load("waitingroom_restore_begin.lua"), restoreRenew: load("waitingroom_restore_renew.lua"),
 		restoreCommit: load("waitingroom_restore_commit.lua"), advanceBegin: load("waitingroom_advance_begin.lua"),
 		advance: load("waitingroom_advance.lua"), settingsPut: load("waitingroom_settings_put.lua"),
-		loadAsked: load("waitingroom_load_asked.lua"),
+		loadAsked: load("waitingroom_load_asked.lua"), evict: load("waitingroom_evict.lua"),
 	}}
 }
 

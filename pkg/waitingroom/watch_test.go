@@ -96,11 +96,11 @@ func TestRoomWatch(t *testing.T) {
 	r := &reader{b: b}
 	r.load()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's own
-	inc, seq := 1, int64(0)
+	inc, seq, bans := 1, int64(0), int64(0)
 	claims := map[int]product.Place{}
 	for step := range 600 {
 		n := random.IntN(40)
-		switch random.IntN(12) {
+		switch random.IntN(13) {
 		case 0, 1, 2, 3, 4:
 			claims[n] = max(claims[n], b.join(user(n)).Place)
 		case 5, 6: // a ticket, in half of the cases of a place that the slot has never seen (U2)
@@ -124,6 +124,10 @@ func TestRoomWatch(t *testing.T) {
 				seq++
 				b.check(b.counter.Settle(b.ctx, b.product, 1_000_000, seq, false, []stock.Judged{{OrderID: b.id(user(n), place), User: user(n), Place: place}}))
 			}
+		case 12: // put out of the line, and allowed again
+			b.check(errorOf(b.room.Evict(b.ctx, b.product, []waitingroom.Ban{out(n, bans+1)}, bans, bans+1)))
+			b.check(errorOf(b.room.Evict(b.ctx, b.product, []waitingroom.Ban{{User: user(n), V: bans + 2}}, bans+1, bans+2)))
+			bans += 2
 		case 11:
 			if random.IntN(8) == 0 {
 				inc++

@@ -114,7 +114,7 @@ func newApp(logger *slog.Logger, c Config, build telemetry.Build) (*App, error) 
 	}
 
 	operators := operator.New(logger, operator.Config{
-		Tokens: c.Tokens, Commands: c.KeyCommand, Ledger: books, Live: live(room), Bound: bound(room),
+		Tokens: c.Tokens, Commands: c.KeyCommand, Users: c.KeyUser, Ledger: books, Live: live(room), Bound: bound(room),
 		Replays: box, ReplayTopics: c.ReplayTopics,
 		PassMin: 2*c.PollMax + passSlack, Trusting: c.Local, Changed: loop.Changed,
 	})

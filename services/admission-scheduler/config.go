@@ -37,6 +37,7 @@ type Config struct {
 
 	Local      bool // identities are taken on trust, so a risky setting is a warning
 	KeyCommand keyring.Key
+	KeyUser    keyring.Key
 	Tokens     operator.Tokens
 
 	StreamReaders int
@@ -94,6 +95,7 @@ func loadConfig(s *config.Source) Config {
 	}
 	c.Local = s.Choice("IDENTITY", "", "how people are known to queue-api; local takes their word", "local") == "local"
 	c.KeyCommand = key(s, "KEY_COMMAND", "signs commands that carry no pass")
+	c.KeyUser = key(s, "KEY_USER", "hashes the ids of users who are evicted; the same as queue-api's, and kept while a product lives")
 	tokens := s.Secret("OPERATOR_TOKENS", "name:token,name:token", "who may call the operators' desk")
 	if !tokens.IsZero() {
 		if c.Tokens, err = operator.ParseTokens(tokens.Reveal()); err != nil {

@@ -20,7 +20,7 @@ func keyLine() string {
 func environ(more ...string) []string {
 	return append([]string{
 		"HANJUL_REDIS_ADDRS=127.0.0.1:1", "HANJUL_KAFKA_BROKERS=127.0.0.1:1", "HANJUL_POSTGRES_URL=postgres://x@127.0.0.1:1/x",
-		"HANJUL_IDENTITY=local", "HANJUL_KEY_COMMAND=" + keyLine(), "HANJUL_OPERATOR_TOKENS=anna:correct-horse-battery",
+		"HANJUL_IDENTITY=local", "HANJUL_KEY_COMMAND=" + keyLine(), "HANJUL_KEY_USER=" + keyLine(), "HANJUL_OPERATOR_TOKENS=anna:correct-horse-battery",
 	}, more...)
 }
 
@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 		{"EventsAreNoCommands", []string{"-validate"}, environ("HANJUL_TOPIC_EVENTS=orders"), 2, []string{"HANJUL_TOPIC_EVENTS: "}},
 		{"NothingSet", nil, nil, 2, []string{
 			"HANJUL_SCHEDULER_REDIS_ADDRS: ", "HANJUL_SCHEDULER_KAFKA_BROKERS: ", "HANJUL_SCHEDULER_POSTGRES_URL: ", "HANJUL_SCHEDULER_IDENTITY: ",
-			"HANJUL_SCHEDULER_KEY_COMMAND: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ",
+			"HANJUL_SCHEDULER_KEY_COMMAND: ", "HANJUL_SCHEDULER_KEY_USER: ", "HANJUL_SCHEDULER_OPERATOR_TOKENS: ",
 		}},
 		{"AHealthCheckOfNobody", []string{"healthcheck"}, environ("HANJUL_ADMIN_LISTEN=127.0.0.1:1"), 1, []string{"admission-scheduler: "}},
 		{"AnUnknownFlag", []string{"-verbose"}, nil, 2, []string{"-verbose"}},

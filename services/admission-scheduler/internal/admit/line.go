@@ -58,13 +58,13 @@ func newLine(l *Loop, row ledger.ProductRow) *line {
 func (n *line) update(row ledger.ProductRow) {
 	for {
 		old := n.row.Load()
-		if row.SettingsV < old.SettingsV || row.LineInc < old.LineInc {
+		if row.SettingsV < old.SettingsV || row.LineInc < old.LineInc || row.BansV < old.BansV {
 			return
 		}
 		if !n.row.CompareAndSwap(old, &row) {
 			continue
 		}
-		if row.SettingsV > old.SettingsV {
+		if row.SettingsV > old.SettingsV || row.BansV > old.BansV {
 			select {
 			case n.wake <- struct{}{}:
 			default:
@@ -173,6 +173,15 @@ func (n *line) work(ctx context.Context) (time.Duration, error) {
 		// The line goes on meanwhile, so a failed advance must not slow it down.
 		if err := n.restore(ctx, true, todo.at); err != nil {
 			n.loop.alarm(ctx, "line not advanced", err, slog.String("product_id", string(n.id)))
+		}
+	}
+	if todo.bans {
+		// Nor must bans that cannot be copied now; the next upkeep tries again.
+		more, err := n.bans(ctx, todo.bansV)
+		if err != nil {
+			n.loop.complain(ctx, "bans not copied", err, slog.String("product_id", string(n.id)))
+		} else if more {
+			n.upkeepAt, wait = time.Time{}, 0
 		}
 	}
 	if todo.loadStock {

@@ -31,6 +31,7 @@ var ErrNotYet = errors.New("products were not read yet, or the catalogue not wri
 type Ledger interface {
 	Products(ctx context.Context) ([]ledger.ProductRow, error)
 	NextInc(ctx context.Context, p product.ID) (ledger.ProductRow, error)
+	Bans(ctx context.Context, p product.ID, above int64, running bool, limit int) (bans []ledger.Ban, upTo int64, err error)
 	PersistLine(ctx context.Context, p product.ID, front product.Place, active int, at time.Time) error
 }
 

@@ -40,6 +40,10 @@ func (c *counted) NextInc(context.Context, product.ID) (ledger.ProductRow, error
 	return ledger.ProductRow{}, ledger.ErrTransient
 }
 
+func (c *counted) Bans(context.Context, product.ID, int64, bool, int) ([]ledger.Ban, int64, error) {
+	return nil, 0, ledger.ErrTransient
+}
+
 func (c *counted) PersistLine(context.Context, product.ID, product.Place, int, time.Time) error {
 	return nil
 }

@@ -26,6 +26,7 @@ type metrics struct {
 	readersShort     prometheus.Counter
 	stood            *prometheus.CounterVec
 	away             *prometheus.CounterVec
+	evicted          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
@@ -69,6 +70,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "hanjul_admit_away_total",
 			Help: "People near the front who were not heard for too long: moved (out of the way, their place kept) or lapsed (not heard in their grace either).",
 		}, []string{"move"}),
+		evicted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hanjul_admit_evicted_total", Help: "People whom operators put out of a line or whose unused pass they took, as done by this scheduler.",
+		}),
 	}
 	m.lagShare.Set(1)
 	m.readersShort = prometheus.NewCounter(prometheus.CounterOpts{
@@ -83,7 +87,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	var faults []error
 	for _, c := range []prometheus.Collector{
 		m.products, m.waiting, m.active, m.admitted, m.lapsed, m.runs, m.freeSlot, m.restores, m.settings, m.loads, m.stood, m.away,
-		m.triggerUp, m.hints, m.lagShare, m.readersShort,
+		m.triggerUp, m.hints, m.lagShare, m.readersShort, m.evicted,
 	} {
 		faults = append(faults, r.Register(c))
 	}

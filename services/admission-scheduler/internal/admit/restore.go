@@ -16,6 +16,7 @@ const (
 	StepBegin  = "begin"
 	StepInc    = "next_inc"
 	StepRenew  = "renew"
+	StepBans   = "bans"
 	StepCommit = "commit"
 )
 
@@ -30,7 +31,9 @@ const restoreWithin = 4 * time.Second
 //  2. next_inc: the ledger raises the incarnation and gives the row with settings, front and active count. Crash behind it, or an
 //     answer that never came: a number is burnt, the next attempt takes a higher one.
 //  3. renew: the claim must still be ours, after however long the ledger took.
-//  4. commit: open the slot, only under the claim and only if it is still closed. Late: refused, because the claim is another's or
+//  4. bans: copy those that run, in slices, each of which keeps the claim. Crash behind it: nobody reads them in a closed slot, and the next
+//     attempt writes them again. Late, under another's claim: refused. What is written down meanwhile comes by the next upkeep.
+//  5. commit: open the slot, only under the claim and only if it is still closed. Late: refused, because the claim is another's or
 //     gone. Twice: the same answer. No answer: the next look finds the slot open, or closed and begins again.
 //
 // Then load_stock, which the next look finds missing (F11), and the consumers' reconcile of orders judged since the loss, which finds
@@ -116,7 +119,17 @@ func (n *line) restoreSteps(ctx context.Context, advance bool, age func(ledger.P
 		return ledger.ProductRow{}, err
 	}
 
-	// 4
+	// 4. A line that is advanced has its own, or those of a moment ago, with their number.
+	if !advance && row.BansV > 0 {
+		if err := n.restoreBans(ctx, nonce); err != nil {
+			return ledger.ProductRow{}, err
+		}
+	}
+	if err := fault(StepBans); err != nil {
+		return ledger.ProductRow{}, err
+	}
+
+	// 5
 	n.nonce = ""
 	if advance {
 		err = room.Advance(ctx, n.id, nonce, row.LineInc, row.Front)

@@ -136,7 +136,7 @@ func TestRestoreSurvivesACrashBehindEachStep(t *testing.T) {
 		step string
 		inc  int // of the open line: a number taken and not used is burnt
 	}{
-		{admit.StepBegin, 1}, {admit.StepInc, 2}, {admit.StepRenew, 2}, {admit.StepCommit, 1},
+		{admit.StepBegin, 1}, {admit.StepInc, 2}, {admit.StepRenew, 2}, {admit.StepBans, 2}, {admit.StepCommit, 1},
 	} {
 		t.Run(tt.step, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +169,7 @@ func TestRestoreSurvivesACrashBehindEachStep(t *testing.T) {
 // The same scheduler goes on after a step that failed, with its own claim.
 func TestRestoreGoesOnAfterAFailedStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range []string{admit.StepBegin, admit.StepInc, admit.StepRenew, admit.StepCommit} {
+	for _, step := range []string{admit.StepBegin, admit.StepInc, admit.StepRenew, admit.StepBans, admit.StepCommit} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 10, func(*product.Settings) {})

@@ -16,6 +16,8 @@ type upkeep struct {
 	restore   bool // and nobody else is at it
 	advance   bool
 	loadStock bool
+	bans      bool      // the books have changes of the bans that the line lacks
+	bansV     int64     // those up to this number it has
 	at        time.Time // of the look, by the clock of Redis
 }
 
@@ -44,6 +46,8 @@ func (n *line) upkeep(ctx context.Context) (upkeep, error) {
 		// A slot behind the books' incarnation lost the restore or the advance that took it, or its holder died before the end.
 		advance:   free && (facts.Moved || facts.PlacesLow || facts.Inc < row.LineInc),
 		loadStock: !facts.StockKnown,
+		bans:      facts.BansV < row.BansV,
+		bansV:     facts.BansV,
 		at:        at,
 	}, nil
 }
@@ -61,6 +65,8 @@ type Room interface {
 	RestoreCommit(ctx context.Context, p product.ID, nonce string, s waitingroom.LineSettings, inc int, front product.Place, ghost int) error
 	AdvanceBegin(ctx context.Context, p product.ID, nonce string) error
 	Advance(ctx context.Context, p product.ID, nonce string, inc int, front product.Place) error
+	RestoreBans(ctx context.Context, p product.ID, nonce string, bans []waitingroom.Ban, above, upTo int64) error
+	Evict(ctx context.Context, p product.ID, bans []waitingroom.Ban, above, upTo int64) (evicted int, err error)
 	LoadAsked(ctx context.Context, p product.ID) (ask bool, err error)
 	PutCatalogue(ctx context.Context, ids []product.ID) error
 }

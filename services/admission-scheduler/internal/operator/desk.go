@@ -32,12 +32,16 @@ type Ledger interface {
 	Restock(ctx context.Context, a ledger.Action, m ledger.Movement) (ledger.ActionResult, error)
 	OrdersByID(ctx context.Context, ids []order.ID) (map[order.ID]ledger.OrderRow, error)
 	Cancel(ctx context.Context, a ledger.Action, c ledger.Cancellation) (ledger.ActionResult, error)
+	Evict(ctx context.Context, a ledger.Action, e ledger.Eviction) (ledger.ActionResult, error)
+	Unban(ctx context.Context, a ledger.Action, user product.UserID, hash product.UserHash) (ledger.ActionResult, error)
+	RevokePasses(ctx context.Context, a ledger.Action, reason string) (ledger.ActionResult, error)
 }
 
 // Config is what a desk needs.
 type Config struct {
 	Tokens   Tokens
 	Commands keyring.Key // signs adjusts and cancels (F31)
+	Users    keyring.Key // hashes the ids of users who are evicted
 	Ledger   Ledger
 	Live     Live
 	Bound    Bound // may be nil: no order is known to be bound
@@ -88,6 +92,9 @@ func (d *Desk) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/products/{product}/unhalt", d.change(d.unhalt))
 	mux.HandleFunc("POST /v1/products/{product}/restock", d.change(d.restock))
 	mux.HandleFunc("POST /v1/products/{product}/orders/{order}/cancel", d.change(d.cancel))
+	mux.HandleFunc("POST /v1/products/{product}/evict", d.change(d.evict))
+	mux.HandleFunc("POST /v1/products/{product}/unban", d.change(d.unban))
+	mux.HandleFunc("POST /v1/products/{product}/revoke-passes", d.change(d.revokePasses))
 	mux.HandleFunc("POST /v1/products/{product}/replays", d.askReplay)
 	mux.HandleFunc("GET /v1/products/{product}/replays", d.listReplays)
 	mux.HandleFunc("GET /v1/products/{product}/replays/{replay}", d.readReplay)

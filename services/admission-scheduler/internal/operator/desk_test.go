@@ -85,6 +85,18 @@ func (b *books) Cancel(_ context.Context, a ledger.Action, c ledger.Cancellation
 	return b.note("cancel "+string(c.User), a)
 }
 
+func (b *books) Evict(_ context.Context, a ledger.Action, e ledger.Eviction) (ledger.ActionResult, error) {
+	return b.note("evict "+string(e.User), a)
+}
+
+func (b *books) Unban(_ context.Context, a ledger.Action, user product.UserID, _ product.UserHash) (ledger.ActionResult, error) {
+	return b.note("unban "+string(user), a)
+}
+
+func (b *books) RevokePasses(_ context.Context, a ledger.Action, reason string) (ledger.ActionResult, error) {
+	return b.note("revoke-passes "+reason, a)
+}
+
 // config is a desk's setup over the books, with one operator, anna.
 func config(t testing.TB, l operator.Ledger) operator.Config {
 	t.Helper()
@@ -93,7 +105,7 @@ func config(t testing.TB, l operator.Ledger) operator.Config {
 		t.Fatal(err)
 	}
 	return operator.Config{
-		Tokens: tokens, Commands: commandKey(t), Ledger: l,
+		Tokens: tokens, Commands: commandKey(t), Users: commandKey(t), Ledger: l,
 		Live: func(context.Context, product.ID) (operator.Numbers, error) {
 			return operator.Numbers{Waiting: 5, Active: 2, Held: 1}, nil
 		},

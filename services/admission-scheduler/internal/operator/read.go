@@ -30,6 +30,8 @@ type changed struct {
 	CommandID *string  `json:"command_id"` // the command that will be judged; null when none was sent
 	Repeat    bool     `json:"repeat"`     // this request was done before; the answer is the one of then
 	Warnings  []string `json:"warnings"`
+
+	BannedUntil *time.Time `json:"banned_until,omitempty"` // of an eviction
 }
 
 // view is a product as operators see it.
@@ -38,7 +40,8 @@ type view struct {
 	Settings  product.Settings `json:"settings"`
 	SettingsV int64            `json:"settings_v"`
 	LineInc   int              `json:"line_inc"`
-	OpenedAt  *time.Time       `json:"opened_at"` // null until the first opening
+	PassEpoch int64            `json:"pass_epoch"` // passes of a lower one are revoked
+	OpenedAt  *time.Time       `json:"opened_at"`  // null until the first opening
 	Stock     stock            `json:"stock"`
 }
 
@@ -51,7 +54,7 @@ type stock struct {
 
 func newView(row ledger.ProductRow) view {
 	v := view{
-		Product: row.ID, Settings: row.Settings, SettingsV: row.SettingsV, LineInc: row.LineInc,
+		Product: row.ID, Settings: row.Settings, SettingsV: row.SettingsV, LineInc: row.LineInc, PassEpoch: row.PassEpoch,
 		Stock: stock{row.Total, row.Sold, row.Total - row.Sold, row.Seq},
 	}
 	if row.OpenedUS > 0 {
@@ -63,6 +66,9 @@ func newView(row ledger.ProductRow) view {
 
 func newChanged(result ledger.ActionResult, warnings []string) changed {
 	c := changed{view: newView(result.Product), Created: result.Created, Repeat: result.Repeat, Warnings: append([]string{}, warnings...)}
+	if !result.BannedUntil.IsZero() {
+		c.BannedUntil = &result.BannedUntil
+	}
 	if result.CommandID != "" {
 		c.CommandID = &result.CommandID
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,7 @@ type Options struct {
 	Surface  func(*httpapi.Config)   // changes the surface's settings
 	Keys     func(*httpapi.Keys)     // changes the keys
 	Live     live.Config             // bounds of the snapshots; by default each poll looks at Redis anew
+	Served   bool                    // calls go to a server over TCP, else to the handler
 	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
 }
 
@@ -78,10 +80,12 @@ type Bundle struct {
 	Kafka    *kfake.Cluster // nil unless faults were asked for
 	Brokers  kafka.Config
 	Topic    string // takes the orders
+	Base     string // where the server is; empty without one
 
 	admitter *waitingroom.Admitter
 	seq      int64
 	base     int64
+	bans     int64 // changes so far
 }
 
 // New opens a product.
@@ -167,6 +171,11 @@ func prepare(t testing.TB, o Options) *Bundle {
 	check(t, err)
 	b.Lines = live.New(b.Room, nil, logger, snapshots, o.Live)
 	b.Handler = httpapi.New(b.Room, b.Lines, b.Statuses, b.Submits, b.Streams, b.Keys, logger, calls, surface).Handler()
+	if o.Served {
+		server := httptest.NewServer(b.Handler)
+		t.Cleanup(server.Close)
+		b.Base = server.URL
+	}
 	check(t, b.Room.PutCatalogue(t.Context(), []product.ID{b.Product, "unopened"}))
 	return b
 }
@@ -223,6 +232,21 @@ func (b *Bundle) Change(t testing.TB, version int64, change func(*waitingroom.Li
 
 func (b *Bundle) line(version int64) waitingroom.LineSettings {
 	return waitingroom.LineSettings{Settings: b.Settings, V: version, OpenedUS: b.OpenedUS}
+}
+
+// Evict puts a person out of the line for an hour, as the scheduler does with a ban in the ledger; with none it lifts the ban.
+func (b *Bundle) Evict(t testing.TB, p *Person, until time.Time) {
+	t.Helper()
+	b.bans++
+	ban := waitingroom.Ban{User: p.Hash(), UntilMS: until.UnixMilli(), V: b.bans}
+	_, err := b.Room.Evict(t.Context(), b.Product, []waitingroom.Ban{ban}, b.bans-1, b.bans)
+	check(t, err)
+}
+
+// Expire puts the end of a person's lease into the past, as if the time of the pass had gone by.
+func (b *Bundle) Expire(t testing.TB, p *Person) {
+	t.Helper()
+	check(t, b.Redis.ZAddXX(t.Context(), b.Names.Product(b.Product).Active, redis.Z{Score: 1000, Member: string(p.Hash())}).Err())
 }
 
 // LoadStock tells the line its stock, as the consumer does on load_stock.

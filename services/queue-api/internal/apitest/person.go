@@ -54,20 +54,38 @@ func (b *Bundle) Do(t testing.TB, c Call) Answer {
 	if c.Body != "" {
 		body = strings.NewReader(c.Body)
 	}
-	r := httptest.NewRequestWithContext(t.Context(), c.Method, c.Path, body)
+	r, err := http.NewRequestWithContext(t.Context(), c.Method, b.Base+c.Path, body)
+	check(t, err)
+	if b.Base == "" {
+		r = httptest.NewRequestWithContext(t.Context(), c.Method, c.Path, body)
+	}
 	if c.Body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range c.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 	}
-	w := httptest.NewRecorder()
-	b.Handler.ServeHTTP(w, r)
-	a := Answer{Status: w.Code, Header: w.Header()}
-	if err := json.Unmarshal(w.Body.Bytes(), &a.Body); err != nil {
-		t.Fatalf("%s %s: %d %q: %v", c.Method, c.Path, w.Code, w.Body, err)
+	a, text := b.send(t, r)
+	if err := json.Unmarshal(text, &a.Body); err != nil {
+		t.Fatalf("%s %s: %d %q: %v", c.Method, c.Path, a.Status, text, err)
 	}
 	return a
+}
+
+// send gives the request to the server, or to the handler where there is none.
+func (b *Bundle) send(t testing.TB, r *http.Request) (Answer, []byte) {
+	t.Helper()
+	if b.Base == "" {
+		w := httptest.NewRecorder()
+		b.Handler.ServeHTTP(w, r)
+		return Answer{Status: w.Code, Header: w.Header()}, w.Body.Bytes()
+	}
+	response, err := http.DefaultClient.Do(r)
+	check(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	return Answer{Status: response.StatusCode, Header: response.Header}, text
 }
 
 // Person is somebody with what they hold.

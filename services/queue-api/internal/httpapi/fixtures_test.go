@@ -34,11 +34,8 @@ func (r privateRedis) flush(t *testing.T) {
 	}
 }
 
-// ban writes a ban of an hour as the scheduler does.
+// ban puts a person out of the line for an hour.
 func ban(t *testing.T, b *apitest.Bundle, p *apitest.Person) {
 	t.Helper()
-	until := time.Now().Add(time.Hour).UnixMilli()
-	if err := b.Redis.HSet(t.Context(), b.Names.Product(b.Product).Bans, string(p.Hash()), until).Err(); err != nil {
-		t.Fatal(err)
-	}
+	b.Evict(t, p, time.Now().Add(time.Hour))
 }
