@@ -280,7 +280,7 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 		names = append(names, family.GetName())
 	}
 	want := []string{
-		"hanjul_admit_admitted_total", "hanjul_admit_away_total", "hanjul_admit_free_slot_seconds", "hanjul_admit_lag_share", "hanjul_admit_lapsed_total",
+		"hanjul_admit_admitted_total", "hanjul_admit_away_total", "hanjul_admit_evicted_total", "hanjul_admit_free_slot_seconds", "hanjul_admit_lag_share", "hanjul_admit_lapsed_total",
 		"hanjul_admit_load_stock_total",
 		"hanjul_admit_passes_active", "hanjul_admit_products", "hanjul_admit_readers_short_total", "hanjul_admit_restores_total", "hanjul_admit_runs_total",
 		"hanjul_admit_settings_total", "hanjul_admit_stood_still_seconds_total", "hanjul_admit_waiting",
