@@ -20,6 +20,9 @@ type Action struct {
 	RequestID string
 	Operator  string
 	Product   product.ID
+	// IfVersion is the settings_v that the product must have, else ErrVersion; 0 asks for none. Of two operators who read the same
+	// settings, only one changes them (F19).
+	IfVersion int64
 }
 
 // Movement is a change of stock that leaves as a command: Command is the encoded, signed adjust whose command_id is the action's
@@ -91,6 +94,8 @@ func (l *Ledger) act(ctx context.Context, c call) (ActionResult, error) {
 		switch {
 		case errors.Is(err, ErrUnknownProduct):
 			result, err = c.do(ctx, tx, nil)
+		case err == nil && c.IfVersion != 0 && c.IfVersion != row.SettingsV:
+			err = fmt.Errorf("they have version %d, expected %d: %w", row.SettingsV, c.IfVersion, ErrVersion)
 		case err == nil:
 			result, err = c.do(ctx, tx, &row)
 		}

@@ -22,6 +22,7 @@ var (
 	ErrUnknownProduct = errors.New("product is unknown")
 	ErrClosed         = errors.New("product is closed; its id is never used again")
 	ErrState          = errors.New("product is in another state")                          // for example resume of a product that never opened
+	ErrVersion        = errors.New("settings were changed meanwhile")                      // Action.IfVersion is not the product's
 	ErrStockExists    = errors.New("product exists: its stock is changed by restock only") // PutProduct with stock
 	ErrRequestReused  = errors.New("request id was used for another call")
 	ErrLineEnd        = errors.New("line has reached its last incarnation") // no place is left; JOINT F42

@@ -221,6 +221,58 @@ func TestHalt(t *testing.T) {
 	}
 }
 
+// F19: of two operators who read the same settings one changes them, and the other is told; a repeat is still the same change.
+func TestChangesOfOneVersion(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.Open(t)
+	ctx := t.Context()
+	ledgertest.Product(t, l, "p", 0)
+	at := func(request string, v int64) ledger.Action {
+		a := action("p", request)
+		a.IfVersion = v
+		return a
+	}
+	const operators = 6
+	done := make(chan error, operators)
+	for n := range operators {
+		go func() {
+			settings := product.DefaultSettings()
+			settings.Rate = float64(100 + n)
+			_, err := l.PutProduct(ctx, at("put"+strconv.Itoa(n), 1), settings, nil)
+			done <- err
+		}()
+	}
+	changed := 0
+	for range operators {
+		switch err := <-done; {
+		case err == nil:
+			changed++
+		case !errors.Is(err, ledger.ErrVersion):
+			t.Error(err)
+		}
+	}
+	if row, err := l.Product(ctx, "p"); err != nil || changed != 1 || row.SettingsV != 2 {
+		t.Fatal(changed, row, err)
+	}
+	for range 2 {
+		if r, err := l.Open(ctx, at("open", 2)); err != nil || r.Product.SettingsV != 3 {
+			t.Fatal(r, err)
+		}
+	}
+	if _, err := l.Halt(ctx, at("halt", 2)); !errors.Is(err, ledger.ErrVersion) {
+		t.Error(err)
+	}
+	// The same product under an id that comes behind, page by page.
+	ledgertest.Product(t, l, "q", 0)
+	first, err := l.ProductsAfter(ctx, "", 1)
+	if err != nil || len(first) != 1 || first[0].ID != "p" {
+		t.Fatal(first, err)
+	}
+	if rest, err := l.ProductsAfter(ctx, "p", 5); err != nil || len(rest) != 1 || rest[0].ID != "q" {
+		t.Fatal(rest, err)
+	}
+}
+
 // F21: the change, its audit row and its command are one transaction, also when the answer to the commit is lost, and when the same request
 // comes twice at once.
 func TestActionsHappenOnce(t *testing.T) {

@@ -23,6 +23,16 @@ func (l *Ledger) Products(ctx context.Context) ([]ProductRow, error) {
 	return all, classify("list products", err)
 }
 
+// ProductsAfter lists the products whose ids come behind after, sorted, at most limit.
+func (l *Ledger) ProductsAfter(ctx context.Context, after product.ID, limit int) ([]ProductRow, error) {
+	rows, err := l.pool.Query(ctx, selectProduct+`WHERE p.id > $1 ORDER BY p.id LIMIT $2`, string(after), limit)
+	if err != nil {
+		return nil, classify("list products", err)
+	}
+	page, err := pgx.CollectRows(rows, scanProduct)
+	return page, classify("list products", err)
+}
+
 // Product reads one product, or ErrUnknownProduct.
 func (l *Ledger) Product(ctx context.Context, p product.ID) (ProductRow, error) {
 	rows, err := l.pool.Query(ctx, selectProduct+`WHERE p.id = $1`, string(p))

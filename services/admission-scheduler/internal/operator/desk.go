@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"hanjul/pkg/keyring"
@@ -24,6 +26,7 @@ type Ledger interface {
 	Product(ctx context.Context, p product.ID) (ledger.ProductRow, error)
 	PutProduct(ctx context.Context, a ledger.Action, s product.Settings, stock *ledger.Movement) (ledger.ActionResult, error)
 	Open(ctx context.Context, a ledger.Action) (ledger.ActionResult, error)
+	ProductsAfter(ctx context.Context, after product.ID, limit int) ([]ledger.ProductRow, error)
 	Pause(ctx context.Context, a ledger.Action, reason string) (ledger.ActionResult, error)
 	CloseSale(ctx context.Context, a ledger.Action, reason string) (ledger.ActionResult, error)
 	Halt(ctx context.Context, a ledger.Action) (ledger.ActionResult, error)
@@ -82,6 +85,7 @@ func New(logger *slog.Logger, c Config) *Desk {
 // Handler is the whole surface.
 func (d *Desk) Handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/products", d.list)
 	mux.HandleFunc("GET /v1/products/{product}", d.read)
 	mux.HandleFunc("PUT /v1/products/{product}", d.change(d.put))
 	mux.HandleFunc("POST /v1/products/{product}/open", d.change(d.open))
@@ -159,7 +163,10 @@ func (d *Desk) change(do action) http.HandlerFunc {
 			return
 		}
 		var err error
-		if a.Product, err = productOf(r); err != nil {
+		if a.Product, err = productOf(r); err == nil {
+			a.IfVersion, err = versionOf(r)
+		}
+		if err != nil {
 			d.write(w, r, err)
 			return
 		}
@@ -182,6 +189,7 @@ func (d *Desk) change(do action) http.HandlerFunc {
 		case result.CommandID != "":
 			status = http.StatusAccepted
 		}
+		tag(w, result.Product)
 		writeJSON(w, status, newChanged(result, warnings))
 	}
 }
@@ -196,6 +204,28 @@ func productOf(r *http.Request) (product.ID, error) {
 	var f faults
 	splitFaults(err, &f)
 	return id, f.err()
+}
+
+// versionOf reads If-Match: the version that the settings must have, as the ETag of an answer told it; 0 without the header.
+func versionOf(r *http.Request) (int64, error) {
+	values := r.Header.Values("If-Match")
+	if len(values) == 0 {
+		return 0, nil
+	}
+	text, quoted := strings.CutPrefix(values[0], `"`)
+	text, ended := strings.CutSuffix(text, `"`)
+	v, err := strconv.ParseInt(text, 10, 64)
+	if len(values) > 1 || !quoted || !ended || err != nil || v < 1 {
+		var f faults
+		f.add("If-Match", `expected the settings_v of the product in quotes, such as "7"`)
+		return 0, f
+	}
+	return v, nil
+}
+
+// tag tells the version of the settings in an answer, for If-Match.
+func tag(w http.ResponseWriter, row ledger.ProductRow) {
+	w.Header().Set("ETag", `"`+strconv.FormatInt(row.SettingsV, 10)+`"`)
 }
 
 // isKey says whether a header can be an Idempotency-Key: 1–128 printable ASCII characters.

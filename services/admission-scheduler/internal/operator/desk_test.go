@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,11 +29,13 @@ type books struct {
 	calls    []string
 	settings product.Settings
 	movement *ledger.Movement
+	version  int64
 	err      error
 }
 
 func (b *books) note(call string, a ledger.Action) (ledger.ActionResult, error) {
 	b.calls = append(b.calls, call+" "+a.Operator+" "+a.RequestID)
+	b.version = a.IfVersion
 	if b.err != nil {
 		return ledger.ActionResult{}, b.err
 	}
@@ -58,6 +61,16 @@ func (b *books) Pause(_ context.Context, a ledger.Action, reason string) (ledger
 
 func (b *books) Resume(_ context.Context, a ledger.Action) (ledger.ActionResult, error) {
 	return b.note("resume", a)
+}
+
+func (b *books) ProductsAfter(_ context.Context, after product.ID, limit int) ([]ledger.ProductRow, error) {
+	var page []ledger.ProductRow
+	for _, id := range []product.ID{"p", "q", "r"} {
+		if id > after && len(page) < limit {
+			page = append(page, ledger.ProductRow{ID: id, SettingsV: 7})
+		}
+	}
+	return page, b.err
 }
 
 func (b *books) CloseSale(_ context.Context, a ledger.Action, reason string) (ledger.ActionResult, error) {
@@ -204,6 +217,10 @@ func TestDeskRefuses(t *testing.T) {
 		{"APassShorterThanTwoPolls", "PUT", "/v1/products/p", `{"pass_ms":101000}`, nil, 422, "invalid-field", []string{"pass_ms"}},
 		{"OpenSaysNothing", "POST", "/v1/products/p/open", `{"rate":5}`, nil, 422, "invalid-field", []string{"rate"}},
 		{"ResumeSaysNothing", "POST", "/v1/products/p/resume", `{"reason":""}`, nil, 422, "invalid-field", []string{"reason"}},
+		{"AVersionWithoutQuotes", "POST", "/v1/products/p/open", ``, []string{"If-Match", "7"}, 422, "invalid-field", []string{"If-Match"}},
+		{"AVersionOfNothing", "POST", "/v1/products/p/open", ``, []string{"If-Match", `"0"`}, 422, "invalid-field", []string{"If-Match"}},
+		{"APageTooLarge", "GET", "/v1/products?limit=1001", ``, nil, 422, "invalid-field", []string{"limit"}},
+		{"APageBehindNothing", "GET", "/v1/products?after=a%20b&limit=x", ``, nil, 422, "invalid-field", []string{"limit", "after"}},
 		{"AHaltInSettings", "PUT", "/v1/products/p", `{"orders_halted":true}`, nil, 422, "invalid-field", []string{"orders_halted"}},
 		{"AHaltWithABody", "POST", "/v1/products/p/halt", `{"reason":"x"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"ALongReasonToClose", "POST", "/v1/products/p/close", `{"reason":"` + strings.Repeat("x", 201) + `"}`, nil, 422, "invalid-field", []string{"reason"}},
@@ -304,6 +321,42 @@ func TestDeskChanges(t *testing.T) {
 		}
 	})
 
+	t.Run("AVersionReachesTheBooks", func(t *testing.T) {
+		t.Parallel()
+		b := &books{}
+		a := call(t, config(t, b), "POST", "/v1/products/p/halt", "", "If-Match", `"7"`)
+		if b.version != 7 || a.header.Get("ETag") != `"1"` { // what the books of this test answer
+			t.Fatal(b.version, a.header)
+		}
+	})
+
+	t.Run("PagesOfProducts", func(t *testing.T) {
+		t.Parallel()
+		c := config(t, &books{})
+		ids := func(path string) (ids []string, next any) {
+			t.Helper()
+			a := call(t, c, "GET", path, "")
+			list, _ := a.body["products"].([]any)
+			for _, each := range list {
+				one, _ := each.(map[string]any)
+				if one["settings_v"] != 7.0 {
+					t.Fatal(a.body)
+				}
+				ids = append(ids, one["product"].(string))
+			}
+			return ids, a.body["next"]
+		}
+		if all, next := ids("/v1/products"); !slices.Equal(all, []string{"p", "q", "r"}) || next != nil {
+			t.Fatal(all, next)
+		}
+		if some, next := ids("/v1/products?limit=2"); !slices.Equal(some, []string{"p", "q"}) || next != "q" {
+			t.Fatal(some, next)
+		}
+		if rest, next := ids("/v1/products?limit=2&after=q"); !slices.Equal(rest, []string{"r"}) || next != nil {
+			t.Fatal(rest, next)
+		}
+	})
+
 	t.Run("OutcomesOfTheBooks", func(t *testing.T) {
 		t.Parallel()
 		for _, tt := range []struct {
@@ -314,6 +367,7 @@ func TestDeskChanges(t *testing.T) {
 			{ledger.ErrUnknownProduct, 404, "unknown-product"},
 			{ledger.ErrRequestReused, 409, "request-reused"},
 			{ledger.ErrState, 409, "state-conflict"},
+			{ledger.ErrVersion, 409, "version-conflict"},
 			{ledger.ErrClosed, 409, "closed"},
 			{ledger.ErrStockExists, 409, "product-exists"},
 			{ledger.ErrTransient, 503, "unavailable"},

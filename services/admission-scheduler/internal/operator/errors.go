@@ -68,6 +68,10 @@ func (d *Desk) write(w http.ResponseWriter, r *http.Request, err error) {
 		p.Status, p.Type, p.Title = http.StatusConflict, "product-exists", "The product exists"
 		p.Fields = []problem.Field{{Name: "stock", Detail: "given only when a product is made; change it by restock"}}
 		p.Members = map[string]any{"field": "stock"}
+	case errors.Is(err, ledger.ErrVersion):
+		p.Status, p.Type, p.Title = http.StatusConflict, "version-conflict", "The settings were changed meanwhile"
+		p.Fields = []problem.Field{{Name: "If-Match", Detail: "is not the product's settings_v any more; read the product, and decide again"}}
+		p.Members = map[string]any{"field": "If-Match"}
 	case errors.Is(err, ledger.ErrClosed):
 		p.Status, p.Type, p.Title = http.StatusConflict, "closed", "The product is closed for good"
 	case errors.Is(err, ledger.ErrState), errors.Is(err, ledger.ErrOrderState), errors.Is(err, outbox.ErrDone), errors.Is(err, outbox.ErrCancelled):

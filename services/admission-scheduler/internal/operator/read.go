@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"hanjul/pkg/ledger"
@@ -75,6 +76,50 @@ func newChanged(result ledger.ActionResult, warnings []string) changed {
 	return c
 }
 
+// pageMost is the most products of one page.
+const pageMost = 1000
+
+// list shows all products, page by page, as the books have them.
+func (d *Desk) list(w http.ResponseWriter, r *http.Request) {
+	var f faults
+	query := r.URL.Query()
+	limit, after := 100, product.ID("")
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > pageMost {
+			f.add("limit", "expected a whole number from 1 to %d", pageMost)
+		}
+		limit = n
+	}
+	if text := query.Get("after"); text != "" {
+		id, err := product.ParseID(text)
+		if err != nil {
+			f.add("after", "expected the id of a product")
+		}
+		after = id
+	}
+	if err := f.err(); err != nil {
+		d.write(w, r, err)
+		return
+	}
+	rows, err := d.Ledger.ProductsAfter(r.Context(), after, limit)
+	if err != nil {
+		d.write(w, r, err)
+		return
+	}
+	answer := struct {
+		Products []view      `json:"products"`
+		Next     *product.ID `json:"next"` // for after; null on the last page
+	}{Products: []view{}}
+	for _, row := range rows {
+		answer.Products = append(answer.Products, newView(row))
+	}
+	if len(rows) == limit {
+		answer.Next = &rows[limit-1].ID
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
 // read shows a product: the books' side always, the line's side where Redis answers.
 func (d *Desk) read(w http.ResponseWriter, r *http.Request) {
 	p, err := productOf(r)
@@ -101,5 +146,6 @@ func (d *Desk) read(w http.ResponseWriter, r *http.Request) {
 	} else {
 		answer.Line = &numbers
 	}
+	tag(w, row)
 	writeJSON(w, http.StatusOK, answer)
 }
