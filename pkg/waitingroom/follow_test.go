@@ -36,11 +36,12 @@ func (b *bundle) follow() *listener {
 	return f
 }
 
-// heard is how many hints there were since the last call; the message behind them shows that all have come.
+// heard is how many hints there were since the last call. The message behind them shows that all have come: it is published by the server that runs
+// the product's scripts, since what several servers of a cluster publish comes in any order.
 func (f *listener) heard() int {
 	f.t.Helper()
 	f.marks++
-	f.check(f.rdb.Publish(f.ctx, f.keys.GateHints(), "mark").Err())
+	f.check(f.rdb.Eval(f.ctx, `return redis.call('PUBLISH', ARGV[1], 'mark')`, []string{f.keys.Product(f.product).Settings}, f.keys.GateHints()).Err())
 	for n := 0; ; n++ {
 		if p := <-f.hints; p == "mark" {
 			return n
