@@ -36,6 +36,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == healthcheck.Name {
 		return health().Run(context.Background(), args[1:], environ, stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == productsName {
+		return products(context.Background(), args[1:], environ, stdout, stderr)
+	}
 	flags := flag.NewFlagSet("admission-scheduler", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	validate := flags.Bool("validate", false, "check the settings, print every fault, or how long a stop may take, and end")
@@ -108,8 +111,9 @@ func health() healthcheck.Command {
 func usage(flags *flag.FlagSet) {
 	w := flags.Output()
 	_, _ = fmt.Fprintln(w, "admission-scheduler lets people of every line through at their pace, and serves the operators' desk.")
-	_, _ = fmt.Fprintln(w, "\nSubcommand (admission-scheduler healthcheck -help tells more); without it the service runs:")
-	_, _ = fmt.Fprintf(w, "  %s  %s\n", healthcheck.Name, healthcheck.Summary)
+	_, _ = fmt.Fprintln(w, "\nSubcommands (admission-scheduler products -help tells more); without one the service runs:")
+	_, _ = fmt.Fprintf(w, "  %-11s  %s\n", productsName, productsSummary)
+	_, _ = fmt.Fprintf(w, "  %-11s  %s\n", healthcheck.Name, healthcheck.Summary)
 	_, _ = fmt.Fprintln(w, "\nFlags:")
 	flags.PrintDefaults()
 	_, _ = fmt.Fprintln(w, "\nSettings, from the environment:")

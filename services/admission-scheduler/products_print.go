@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// productView is what the desk says of a product, as far as it is printed.
+type productView struct {
+	Product   string                     `json:"product"`
+	Settings  map[string]json.RawMessage `json:"settings"`
+	Version   int64                      `json:"settings_v"`
+	Inc       int                        `json:"line_inc"`
+	OpenedAt  *time.Time                 `json:"opened_at"`
+	Stock     struct{ Total, Sold, Left int64 }
+	Line      *struct{ Waiting, Active, Held int64 }
+	CommandID *string  `json:"command_id"`
+	Repeat    bool     `json:"repeat"`
+	Warnings  []string `json:"warnings"`
+}
+
+// setting is the text of one setting.
+func (v productView) setting(name string) string {
+	var text string
+	if json.Unmarshal(v.Settings[name], &text) == nil {
+		return text
+	}
+	return string(v.Settings[name])
+}
+
+// state says where the sale stands, in one word or two.
+func (v productView) state() string {
+	if v.setting("orders_halted") == "true" {
+		return v.setting("state") + ", orders halted"
+	}
+	return v.setting("state")
+}
+
+// read fills a view from an answer, or prints the answer as it is for machines.
+func read(w io.Writer, answer []byte, asJSON bool, view any) (done bool, err error) {
+	if asJSON {
+		_, err := fmt.Fprintf(w, "%s\n", answer)
+		return true, err
+	}
+	if err := json.Unmarshal(answer, view); err != nil {
+		return true, fmt.Errorf("read the desk's answer: %w", err)
+	}
+	return false, nil
+}
+
+func printProducts(w io.Writer, answer []byte, asJSON bool) error {
+	var page struct {
+		Products []productView
+		Next     *string
+	}
+	if done, err := read(w, answer, asJSON, &page); done {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "PRODUCT\tSTATE\tTOTAL\tSOLD\tLEFT\tRATE\tCAPACITY\tVERSION") // Flush tells
+	for _, v := range page.Products {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\n", v.Product, v.state(), v.Stock.Total, v.Stock.Sold, v.Stock.Left,
+			v.setting("rate"), v.setting("capacity"), v.Version)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if page.Next != nil {
+		_, err := fmt.Fprintf(w, "there may be more: --after %s\n", *page.Next)
+		return err
+	}
+	return nil
+}
+
+func printProduct(w io.Writer, answer []byte, asJSON bool) error {
+	var v productView
+	if done, err := read(w, answer, asJSON, &v); done {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name string, value any) { _, _ = fmt.Fprintf(t, "%s\t%v\n", name, value) } // Flush tells
+	line("product", v.Product)
+	line("state", v.state())
+	line("settings version", v.Version)
+	opened := "never"
+	if v.OpenedAt != nil {
+		opened = v.OpenedAt.UTC().Format(time.RFC3339)
+	}
+	line("opened", opened)
+	line("line began anew", max(0, v.Inc-1))
+	line("units", fmt.Sprintf("%d, sold %d, left %d", v.Stock.Total, v.Stock.Sold, v.Stock.Left))
+	if v.Line != nil {
+		line("line", fmt.Sprintf("%d waiting, %d passes active, %d units held", v.Line.Waiting, v.Line.Active, v.Line.Held))
+	} else {
+		line("line", "unknown: redis does not answer")
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
+		if name != "state" {
+			line(name, v.setting(name))
+		}
+	}
+	return t.Flush()
+}
+
+func printChange(w io.Writer, answer []byte, asJSON bool) error {
+	var v productView
+	if done, err := read(w, answer, asJSON, &v); done {
+		return err
+	}
+	said := fmt.Sprintf("%s is %s; its settings have version %d", v.Product, v.state(), v.Version)
+	if v.Repeat {
+		said += " (done before)"
+	}
+	if v.CommandID != nil {
+		said += fmt.Sprintf("; the units follow as command %s, judged in its turn: show tells them", *v.CommandID)
+	}
+	for _, warning := range v.Warnings {
+		said += "\nwarning: " + warning
+	}
+	_, err := fmt.Fprintln(w, said)
+	return err
+}
