@@ -221,6 +221,20 @@ func TestHalt(t *testing.T) {
 	}
 }
 
+// A row that an older version wrote lacks the settings that came later, and has their defaults.
+func TestProductOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.Open(t)
+	ledgertest.Product(t, l, "p", 0)
+	if _, err := l.Pool().Exec(t.Context(), `UPDATE products SET settings = settings - 'grace_ms' - 'user_limit' WHERE id = 'p'`); err != nil {
+		t.Fatal(err)
+	}
+	want := product.DefaultSettings()
+	if row, err := l.Product(t.Context(), "p"); err != nil || row.Settings.GraceMS != want.GraceMS || row.Settings.UserLimit != want.UserLimit {
+		t.Fatal(row, err)
+	}
+}
+
 // F19: of two operators who read the same settings one changes them, and the other is told; a repeat is still the same change.
 func TestChangesOfOneVersion(t *testing.T) {
 	t.Parallel()

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"hanjul/pkg/product"
 )
 
 const orderColumns = `order_id::text, product_id, coalesce(user_id, ''), user_hash, coalesce(place, 0), coalesce(quantity, 0), status,
@@ -59,11 +57,10 @@ func scanOutbox(row pgx.CollectableRow) (OutboxRow, error) {
 const productColumns = `p.id, p.settings, p.settings_v, p.line_inc, coalesce(p.opened_us, 0), p.front, p.active_n, p.front_at, p.pass_epoch, p.bans_v,
 coalesce(s.total, 0), coalesce(s.sold, 0), coalesce(s.seq, 0)`
 
-// scanProduct reads the settings over the defaults, so that a setting that is younger than the row has one.
-func scanProduct(row pgx.CollectableRow) (ProductRow, error) {
-	r := ProductRow{Settings: product.DefaultSettings()}
+// scanProduct reads a product; a setting that is younger than its row takes its default (product.Settings.UnmarshalJSON).
+func scanProduct(row pgx.CollectableRow) (r ProductRow, err error) {
 	var frontAt *time.Time
-	err := row.Scan(&r.ID, &r.Settings, &r.SettingsV, &r.LineInc, &r.OpenedUS, &r.Front, &r.ActiveN, &frontAt, &r.PassEpoch, &r.BansV,
+	err = row.Scan(&r.ID, &r.Settings, &r.SettingsV, &r.LineInc, &r.OpenedUS, &r.Front, &r.ActiveN, &frontAt, &r.PassEpoch, &r.BansV,
 		&r.Total, &r.Sold, &r.Seq)
 	if frontAt != nil {
 		r.FrontAt = *frontAt
