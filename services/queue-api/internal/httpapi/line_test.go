@@ -241,12 +241,17 @@ func TestStatus(t *testing.T) {
 		if late <= places[1].(float64) {
 			t.Fatal("somebody new stands in front of the old line")
 		}
-		// Whoever was called before the loss is asked about, by look-up only.
-		want(t, called.Poll(t), http.StatusOK, map[string]any{"status": "lapsed", "can_join": true})
+		// Whoever was called before the loss is asked about, by look-up only, and told which order to ask for, now and later.
+		id := called.OrderID(t)
+		lapsed := map[string]any{"status": "lapsed", "can_join": true, "order_id": string(id), "order_url": "/v1/orders/" + string(id)}
+		want(t, called.Poll(t), http.StatusOK, lapsed)
 		wanted, err := b.Statuses.TakeWanted(t.Context(), 10)
-		if err != nil || len(wanted) != 1 || wanted[0].OrderID != called.OrderID(t) || wanted[0].DeadlineMS != 0 {
+		if err != nil || len(wanted) != 1 || wanted[0].OrderID != id || wanted[0].DeadlineMS != 0 {
 			t.Fatal(wanted, err)
 		}
+		want(t, called.Poll(t), http.StatusOK, lapsed)
+		called.Pass = ""
+		want(t, called.Read(t, id), http.StatusOK, map[string]any{"status": "pending", "known": false})
 	})
 }
 

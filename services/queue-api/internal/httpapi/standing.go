@@ -151,8 +151,12 @@ func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m mo
 		}
 	case waitingroom.Ordering, waitingroom.Ordered:
 		if s.OrderID != "" {
-			url := orderURL(s.OrderID)
-			d.OrderID, d.OrderURL = &s.OrderID, &url
+			d.order(s.OrderID)
+		}
+	case waitingroom.Called:
+		// Redis lost what became of the pass, so lapsed is not the last word: the order of this place may be in the books.
+		if c.claim != nil && c.claim.Place == s.Place {
+			d.order(c.claim.OrderID)
 		}
 	default:
 	}
@@ -162,6 +166,12 @@ func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m mo
 		a.want(ctx, orderstatus.Wanted{Product: c.product, User: c.who.hash, OrderID: c.claim.OrderID})
 	}
 	return d, err
+}
+
+// order tells which order is, or may be, of this place.
+func (d *standing) order(id order.ID) {
+	url := orderURL(id)
+	d.OrderID, d.OrderURL = &id, &url
 }
 
 // estimate tells the wait of somebody in line, or why nobody knows it.
