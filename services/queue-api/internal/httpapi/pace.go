@@ -17,7 +17,7 @@ const (
 
 // paces slows people who poll much faster than they were asked to, each by themselves, in bounded memory: where two share an entry, the
 // earlier one's is forgotten, so that nobody pays for another. Each poll costs a part of the pause that its answer asks for; whoever has
-// no more than so many tabs as the parts, and obeys, never runs out. Safe for concurrent use.
+// no more than so many tabs as the parts, and obeys, never owes more than the longest of these pauses. Safe for concurrent use.
 type paces struct {
 	excess int64
 	seed   maphash.Seed
@@ -26,9 +26,10 @@ type paces struct {
 }
 
 type pace struct {
-	key  uint64
-	owed int64 // until when, ms since 1970, what was polled is paid for
-	last int64 // the pause asked for last, ms
+	key     uint64
+	owed    int64 // until when, ms since 1970, what was polled is paid for
+	last    int64 // the pause asked for last, ms
+	longest int64 // of the pauses since nothing was owed, ms: tabs that were asked when the head was far still wait by it
 }
 
 func newPaces(excess int) *paces {
@@ -50,7 +51,7 @@ func (p *paces) admit(u product.UserHash, id product.ID) (time.Duration, bool) {
 	if entry.key != key {
 		return 0, true
 	}
-	if over := entry.owed - time.Now().UnixMilli() - pacesSaved*entry.last; over > 0 {
+	if over := entry.owed - time.Now().UnixMilli() - pacesSaved*entry.longest; over > 0 {
 		return time.Duration(max(over, entry.last)) * time.Millisecond, false
 	}
 	return 0, true
@@ -67,8 +68,11 @@ func (p *paces) told(u product.UserHash, id product.ID, pauseMS int64) {
 	if entry.key != key {
 		*entry = pace{key: key}
 	}
-	entry.owed = max(entry.owed, now) + pauseMS/p.excess
-	entry.last = pauseMS
+	if entry.owed <= now {
+		entry.owed, entry.longest = now, 0
+	}
+	entry.owed += pauseMS / p.excess
+	entry.last, entry.longest = pauseMS, max(entry.longest, pauseMS)
 }
 
 func (p *paces) key(u product.UserHash, id product.ID) uint64 {
