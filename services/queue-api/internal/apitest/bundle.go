@@ -57,6 +57,7 @@ type Options struct {
 	Live     live.Config             // bounds of the snapshots; by default each poll looks at Redis anew
 	Served   bool                    // calls go to a server over TCP, else to the handler
 	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
+	Beside   *Bundle                 // another process in front of this one's product, with connections of its own and, on the shared Redis, its keys
 }
 
 // Bundle is one product and the surface in front of it.
@@ -92,6 +93,9 @@ type Bundle struct {
 func New(t testing.TB, o Options) *Bundle {
 	t.Helper()
 	b := prepare(t, o)
+	if o.Beside != nil {
+		return b
+	}
 	b.Open(t, 1, 0)
 	if !o.Unloaded {
 		b.base = o.Stock
@@ -112,6 +116,9 @@ func prepare(t testing.TB, o Options) *Bundle {
 		fixture := localtest.Redis(t)
 		prefix, addrs = fixture.Prefix, fixture.Addrs
 	}
+	if o.Beside != nil {
+		prefix = o.Beside.Names.Prefix
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
@@ -124,6 +131,9 @@ func prepare(t testing.TB, o Options) *Bundle {
 		Topic:    localtest.Topic(t, "orders"),
 		OpenedUS: time.Now().Add(-time.Minute).UnixMicro(),
 		Settings: product.DefaultSettings(),
+	}
+	if o.Beside != nil {
+		b.OpenedUS = o.Beside.OpenedUS
 	}
 	b.Settings.State, b.Settings.Rate, b.Settings.Burst, b.Settings.Capacity = product.Open, 100_000, 100_000, 1_000_000
 	if o.Settings != nil {
@@ -254,6 +264,14 @@ func (b *Bundle) LoadStock(t testing.TB) {
 	t.Helper()
 	b.seq++
 	check(t, b.Stock.Settle(t.Context(), b.Product, b.base, b.seq, true, nil))
+}
+
+// Restock adds units, as the consumer does on an operator's adjust.
+func (b *Bundle) Restock(t testing.TB, units int64) {
+	t.Helper()
+	b.base += units
+	b.seq++
+	check(t, b.Stock.Settle(t.Context(), b.Product, b.base, b.seq, false, nil))
 }
 
 // Admit lets up to n people through and returns how many.

@@ -1,17 +1,27 @@
 package httpapi_test
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/apitest"
+	"hanjul/services/queue-api/internal/live"
 )
 
 // TestCases are faults that other waiting rooms had with passes, tickets and paths, by the numbers under which we keep them. 24 to 26 and 30 are
-// in TestAnswers, 9 in TestPublishedKeys, browsers in TestOrigins.
+// in TestAnswers, 9 in TestPublishedKeys, browsers in TestOrigins; those of the gate are in pkg/waitingroom and in admission-scheduler's admit.
 func TestCases(t *testing.T) {
 	t.Parallel()
 
@@ -45,6 +55,134 @@ func TestCases(t *testing.T) {
 			t.Fatal(view, err)
 		}
 		wantMessages(t, b, 0)
+	})
+
+	// A line that stands still was given a wait of nought. It has none, and says why.
+	t.Run("Case6NoEstimateWhileNothingMoves", func(t *testing.T) {
+		t.Parallel()
+		b := apitest.New(t, apitest.Options{})
+		people := queue(t, b, 11)
+		last := people[10]
+		last.Poll(t)
+		b.Admit(t, 5)
+		want(t, last.Poll(t), http.StatusOK, map[string]any{"status": "waiting", "estimated_wait_reason": nil})
+		for version, c := range []struct {
+			change func(*waitingroom.LineSettings)
+			why    string
+		}{
+			{func(s *waitingroom.LineSettings) { s.State = product.Paused }, "paused"},
+			{func(s *waitingroom.LineSettings) { s.State = product.Closed }, "closed"},
+			{func(s *waitingroom.LineSettings) { s.QueueOn = false }, "queue_off"},
+		} {
+			b.Change(t, int64(10+version), c.change)
+			want(t, last.Poll(t), http.StatusOK, map[string]any{"status": c.why, "position": 6.0, "estimated_wait": nil, "estimated_wait_reason": c.why})
+		}
+		b.Change(t, 20, func(*waitingroom.LineSettings) {})
+		if a := last.Poll(t); a.Text("status") != "waiting" || a.Body["estimated_wait"] == nil {
+			t.Fatal(a)
+		}
+	})
+
+	// Nobody noticed that all was sold, and nobody that there was more. Here every answer says so within a second, everybody keeps the place,
+	// and what comes in goes to them in their order.
+	t.Run("Case17SoldOutAndMoreComesIn", func(t *testing.T) {
+		t.Parallel()
+		b := apitest.New(t, apitest.Options{Stock: 1, Live: live.Config{Every: 250 * time.Millisecond, Wait: 30 * time.Second, Timeout: 30 * time.Second}})
+		buyer, people := b.Admitted(t, "buyer"), queue(t, b, 4)
+		for i, p := range people {
+			want(t, p.Poll(t), http.StatusOK, map[string]any{"status": "waiting", "position": float64(i + 1)})
+		}
+		buyer.Order(t, 1, "")
+		b.Judge(t, b.Log(t)[0], order.StateConfirmed, "", true)
+		sold := time.Now()
+		// says polls until the answer is this, and fails at one that could have known and does not say it, or does not say that it is old.
+		says := func(p *apitest.Person, since time.Time, status string) {
+			apitest.Eventually(t, status, func() bool {
+				sent := time.Now()
+				a := p.Poll(t)
+				age, _ := a.Body["age_ms"].(float64)
+				if known := sent.Sub(since) > time.Duration(age+1)*time.Millisecond; known && a.Text("status") != status {
+					t.Fatal(status, a)
+				}
+				if age > 1000 && a.Body["stale"] != true {
+					t.Fatal(a)
+				}
+				return a.Text("status") == status
+			})
+		}
+		for i, p := range people {
+			says(p, sold, "sold_out")
+			want(t, p.Poll(t), http.StatusOK, map[string]any{"position": float64(i + 1), "estimated_wait": nil, "estimated_wait_reason": "sold_out"})
+			want(t, p.Join(t), http.StatusOK, map[string]any{"status": "sold_out", "already_in_line": true})
+		}
+		people = append(people, b.Person("late"))
+		want(t, people[4].Join(t), http.StatusCreated, map[string]any{"status": "sold_out", "position": 5.0})
+		want(t, b.Person("nobody").Poll(t), http.StatusOK, map[string]any{"status": "sold_out", "place": nil})
+		left := func(want bool) {
+			apitest.Eventually(t, "the public state", func() bool {
+				return b.Do(t, apitest.Call{Method: http.MethodGet, Path: "/v1/products/shoe"}).Body["units_left"] == want
+			})
+		}
+		left(false)
+		if n := b.Admit(t, 10); n != 0 {
+			t.Fatalf("%d let through with nothing left", n)
+		}
+
+		const more = 2
+		b.Restock(t, more)
+		if n := b.Admit(t, 10); n != more {
+			t.Fatalf("%d let through for %d units", n, more)
+		}
+		back := time.Now()
+		left(true)
+		for i, p := range people {
+			if i < more {
+				says(p, back, "admitted")
+				continue
+			}
+			says(p, back, "waiting")
+			want(t, p.Poll(t), http.StatusOK, map[string]any{"position": float64(i + 1 - more)})
+		}
+	})
+
+	// Two people had one number, and an old place was lost on another device. Here three processes give places out, and any of them knows all.
+	t.Run("Case27EveryPlaceIsGivenOnce", func(t *testing.T) {
+		t.Parallel()
+		b := apitest.New(t, apitest.Options{})
+		processes := []*apitest.Bundle{b, apitest.New(t, apitest.Options{Beside: b}), apitest.New(t, apitest.Options{Beside: b})}
+		const callers, each = 9, 20
+		places := make([][]float64, callers)
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				for n := range each {
+					p := processes[c%len(processes)].Person(product.UserID(strconv.Itoa(c*each + n)))
+					a := p.Join(t)
+					place, _ := a.Body["place"].(float64)
+					places[c] = append(places[c], place)
+					// At once from a second tab and by another process: the same.
+					again := processes[(c+1)%len(processes)].Person(p.User).Join(t)
+					if a.Status != http.StatusCreated || again.Status != http.StatusOK || again.Body["place"] != place || again.Body["already_in_line"] != true {
+						t.Error(a, again)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		seen := map[float64]bool{}
+		for c, own := range places {
+			for n, place := range own {
+				if seen[place] || n > 0 && place <= own[n-1] {
+					t.Fatalf("place %.0f is not unique and rising", place)
+				}
+				seen[place] = true
+				// And later, when all that is left is who one is.
+				if n%10 == 0 {
+					p := processes[(c+2)%len(processes)].Person(product.UserID(strconv.Itoa(c*each + n)))
+					want(t, p.Poll(t), http.StatusOK, map[string]any{"status": "waiting", "place": place})
+				}
+			}
+		}
 	})
 
 	// Cases 29, 31 and 32: nothing is kept in cookies, so nothing is lost with them.
@@ -93,4 +231,78 @@ func TestCases(t *testing.T) {
 		}
 		wantMessages(t, b, 0)
 	})
+
+	// What fails while somebody orders must not cost the attempt: half of what goes to Redis is lost here, on the way there or on the way back.
+	t.Run("Case39FaultsCostNobodyTheOrder", func(t *testing.T) {
+		t.Parallel()
+		const buyers = 20
+		b := apitest.New(t, apitest.Options{})
+		people := queue(t, b, buyers)
+		b.Admit(t, waitingroom.AdmitMax)
+		lossy := &lossy{}
+		b.Redis.AddHook(lossy)
+		ids := map[string]bool{}
+		for _, p := range people {
+			apitest.Eventually(t, "a pass", func() bool { return p.Poll(t).Status == http.StatusOK && p.Pass != "" })
+			apitest.Eventually(t, "the order", func() bool {
+				a := p.Order(t, 1, "")
+				if a.Status != http.StatusAccepted && a.Status != http.StatusServiceUnavailable {
+					t.Fatal(a)
+				}
+				if id := a.Text("order_id"); id != "" {
+					ids[id] = true
+				}
+				return a.Status == http.StatusAccepted
+			})
+		}
+		lossy.off.Store(true)
+		if v, err := b.Room.View(t.Context(), b.Product); err != nil || v.Held != buyers || v.InFlight != buyers || len(ids) != buyers {
+			t.Fatal(v, err, ids)
+		}
+		sent := map[order.ID]bool{}
+		for _, c := range b.Log(t) {
+			sent[c.OrderID] = true
+		}
+		if len(sent) != buyers {
+			t.Fatalf("%d orders in the log", len(sent))
+		}
+	})
+}
+
+// lossy loses half of what goes to Redis, as often before it is done as after.
+type lossy struct{ off atomic.Bool }
+
+var errLossy = errors.New("lost")
+
+func (l *lossy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// lose does or leaves what is asked, and says whether its answer is lost.
+func (l *lossy) lose(do func()) bool {
+	fate := rand.IntN(4) //nolint:gosec // a fault, no secret
+	if l.off.Load() || fate != 0 {
+		do()
+	}
+	return !l.off.Load() && fate < 2
+}
+
+func (l *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) (err error) {
+		if l.lose(func() { err = next(ctx, cmd) }) {
+			cmd.SetErr(errLossy)
+			return errLossy
+		}
+		return err
+	}
+}
+
+func (l *lossy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		if l.lose(func() { err = next(ctx, cmds) }) {
+			for _, cmd := range cmds {
+				cmd.SetErr(errLossy)
+			}
+			return errLossy
+		}
+		return err
+	}
 }
