@@ -4,11 +4,11 @@
 package ticket
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"hanjul/pkg/keyring"
@@ -43,16 +43,6 @@ type Ticket struct {
 	Promise int64
 }
 
-type claims struct {
-	KeyID   string           `json:"k"`
-	Product product.ID       `json:"p"`
-	User    product.UserHash `json:"u"`
-	Place   product.Place    `json:"n"`
-	Issued  int64            `json:"i"`
-	Start   int64            `json:"s,omitempty"`
-	Promise int64            `json:"w,omitempty"`
-}
-
 // Sign makes the text: base64url(claims) "." base64url(HMAC-SHA256).
 func Sign(key keyring.Key, t Ticket) (string, error) {
 	body, err := json.Marshal(claims{key.ID(), t.Product, t.User, t.Place, t.IssuedAt.Unix(), t.Start, t.Promise})
@@ -68,18 +58,19 @@ func Verify(keys keyring.Ring, text string, now time.Time) (Ticket, error) {
 	if len(text) > sizeMax {
 		return Ticket{}, ErrInvalid
 	}
-	encoded, sum, found := strings.Cut(text, ".")
-	body, err := base64.RawURLEncoding.DecodeString(encoded)
-	mac, err2 := base64.RawURLEncoding.DecodeString(sum)
+	encoded, sum, found := bytes.Cut([]byte(text), []byte{'.'})
+	var body, mac [sizeMax]byte
+	n, err := base64.RawURLEncoding.Decode(body[:], encoded)
+	m, err2 := base64.RawURLEncoding.Decode(mac[:], sum)
 	if !found || err != nil || err2 != nil {
 		return Ticket{}, ErrInvalid
 	}
-	var c claims
-	if err := json.Unmarshal(body, &c); err != nil {
+	c, err := readClaims(string(body[:n]))
+	if err != nil {
 		return Ticket{}, ErrInvalid
 	}
 	key, err := keys.Find(c.KeyID)
-	if err != nil || !key.Equal([]byte(encoded), mac) {
+	if err != nil || !key.Equal(encoded, mac[:m]) {
 		return Ticket{}, ErrInvalid
 	}
 	t := Ticket{c.Product, c.User, c.Place, time.Unix(c.Issued, 0), c.Start, c.Promise}
