@@ -1,5 +1,7 @@
 package product
 
+import "strings"
+
 // Keyspace names every Redis key. Its prefix lets deployments and tests share one Redis without meeting; it holds no
 // braces, which would move the hash tag. All keys of one product carry the tag {product} and so share a slot. The key
 // table with types and contents is in docs/joint.md, section 2.1.
@@ -18,13 +20,21 @@ type Keys struct {
 // Product names the keys of one product.
 func (k Keyspace) Product(id ID) Keys {
 	tag := k.Prefix + "{" + string(id) + "}:"
+	var all strings.Builder // one piece of memory for all names, which every call needs
+	all.Grow(20 * (len(tag) + len("restoring")))
+	name := func(end string) string {
+		from := all.Len()
+		all.WriteString(tag)
+		all.WriteString(end)
+		return all.String()[from:]
+	}
 	return Keys{
-		Settings: tag + "settings", Restoring: tag + "restoring", Clock: tag + "clock",
-		Waiting: tag + "waiting", Away: tag + "away", AwayTill: tag + "awaytill", Active: tag + "active",
-		Who: tag + "who", WhoT: tag + "whot", Judged: tag + "judged", Intents: tag + "intents", Ordering: tag + "ordering",
-		Stock: tag + "stock",
-		Seen:  tag + "seen", Changes: tag + "changes", Tally: tag + "tally", Admits: tag + "admits", Bans: tag + "bans",
-		Slots: tag + "slots",
+		Settings: name("settings"), Restoring: name("restoring"), Clock: name("clock"),
+		Waiting: name("waiting"), Away: name("away"), AwayTill: name("awaytill"), Active: name("active"),
+		Who: name("who"), WhoT: name("whot"), Judged: name("judged"), Intents: name("intents"), Ordering: name("ordering"),
+		Stock: name("stock"),
+		Seen:  name("seen"), Changes: name("changes"), Tally: name("tally"), Admits: name("admits"), Bans: name("bans"),
+		Slots: name("slots"),
 	}
 }
 

@@ -254,8 +254,8 @@ func (c *call) command(ctx context.Context, byText bool) *redis.Cmd {
 	} else {
 		words = append(words, "evalsha", c.script.script.Hash(), len(c.keys))
 	}
-	for _, key := range c.keys {
-		words = append(words, key)
+	for i := range c.keys { // by reference, which takes no memory of its own
+		words = append(words, &c.keys[i])
 	}
 	cmd := redis.NewCmd(ctx, append(words, c.args...)...)
 	if len(c.keys) > 0 {
