@@ -72,6 +72,15 @@ test: build warn-race ## the whole suite, with its servers and the race detector
 test-standalone: ## the owners of Redis keys, on a server without cluster mode (HANJUL_REDIS_SERVER=valkey-server: on Valkey)
 	HANJUL_REDIS=standalone HANJUL_REDIS_ADDRS= $(GO_TEST) -timeout $(TEST_TIMEOUT) hanjul/pkg/waitingroom hanjul/pkg/stock hanjul/pkg/orderstatus
 
+# Random lives of the model test, and moves of each, on average.
+CHECKS ?= 1000
+STEPS  ?= 60
+
+.PHONY: test-model
+test-model: build warn-race ## many more random lives of a line against the plain model (CHECKS=1000 STEPS=60)
+	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 1h -run TestLifeAgainstModel hanjul/pkg/waitingroom \
+		-rapid.checks=$(CHECKS) -rapid.steps=$(STEPS)
+
 .PHONY: race
 race: test ## the same: the suite always runs with the race detector
 

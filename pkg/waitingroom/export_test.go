@@ -94,6 +94,7 @@ func (r *Room) SendAway(ctx context.Context, p product.ID, u product.UserHash) e
 	pipe.ZAdd(ctx, k.Away, redis.Z{Score: place, Member: string(u)})
 	pipe.ZAdd(ctx, k.AwayTill, redis.Z{Score: 1 << 50, Member: string(u)})
 	pipe.HIncrBy(ctx, k.Tally, "away", 1)
+	pipe.XAdd(ctx, &redis.XAddArgs{Stream: k.Changes, Values: []string{"move", "-" + strconv.FormatInt(int64(place), 10)}})
 	_, err = pipe.Exec(ctx)
 	return err
 }

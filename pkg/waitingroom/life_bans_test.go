@@ -59,8 +59,7 @@ func (l *life) evict(rt *rapid.T) {
 	for range 2 {
 		_, err := l.room.Evict(l.ctx, l.product, changes(s.bans), s.above, s.upTo)
 		switch {
-		case !l.m.present:
-			l.want(errors.Is(err, waitingroom.ErrNotReady), "evict without settings: %v", err)
+		case l.absent(err):
 		case l.m.bansV < s.above:
 			l.want(errors.Is(err, waitingroom.ErrBehind), "evict over a gap: %v", err)
 		default:

@@ -8,15 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
 )
 
 // The moves of a life that lose a slot and bring it back.
 
 func (l *life) begin() string {
-	l.nonce++
-	return "nonce" + strconv.Itoa(l.nonce)
+	l.nonces++
+	return "nonce" + strconv.Itoa(l.nonces)
 }
 
 func (l *life) restore(rt *rapid.T) {
@@ -30,12 +29,13 @@ func (l *life) restore(rt *rapid.T) {
 	ghost := rapid.IntRange(0, 1).Draw(rt, "ghost")
 	l.inc++
 	l.restoreBans(rt, nonce)
-	s := l.settings(product.Open)
+	began := l.now()
 	for range 2 {
-		l.check(l.room.RestoreCommit(l.ctx, l.product, nonce, s, l.inc, l.front, ghost))
+		l.check(l.room.RestoreCommit(l.ctx, l.product, nonce, l.latest(), l.inc, l.front, ghost))
 	}
-	l.m.present, l.m.sale, l.m.inc, l.m.ghost = true, product.Open, l.inc, ghost
+	l.m.present, l.m.set, l.m.inc, l.m.ghost = true, l.latest(), l.inc, ghost
 	l.m.front = max(l.m.front, l.front)
+	l.m.bucket = bucket{from: began, to: l.now()}
 }
 
 // empty loses the slot. The ledger's front may lag behind by what was admitted last.
@@ -82,8 +82,7 @@ func (l *life) failover(rt *rapid.T) {
 func (l *life) advance(*rapid.T) {
 	nonce := l.begin()
 	err := l.room.AdvanceBegin(l.ctx, l.product, nonce)
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "advance of an absent slot: %v", err)
+	if l.absent(err) {
 		return
 	}
 	l.check(err)

@@ -2,94 +2,92 @@ package waitingroom_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
 	"hanjul/pkg/stock"
 	"hanjul/pkg/waitingroom"
 )
 
-const (
-	people   = 3
-	capacity = 2
-)
+const people = 3
 
 // life drives a real slot and the model with the same moves and compares them after each.
 type life struct {
 	*bundle
-	rt      *rapid.T
-	m       *model
-	replica *model
-	copied  map[string]string // the replica's keys
-	places  map[product.UserHash][]product.Place
-	issued  map[product.Place]product.UserHash
-	orders  map[order.ID]stock.Judged // every order ever bound
-	ledger  []stockAt                 // base by seq, the last is now
-	nonce   int
-	v       int64
-	inc     int // of the ledger: never falls
-	front   product.Place
-	bans    []ban // of the ledger, by number; the last of a user counts
-	sent    []slice
+	schedulers []*waitingroom.Admitter // each with connections of its own
+	m          *model
+	reader     *reader // holds the line by its changes
+	replica    *model
+	copied     map[string]string // the replica's keys
+	places     map[product.UserHash][]product.Place
+	issued     map[product.Place]product.UserHash
+	orders     map[order.ID]stock.Judged // every order ever bound
+
+	// The ledger.
+	stocks   []stockAt                  // base by seq, the last is now
+	versions []waitingroom.LineSettings // by number, the last is now
+	inc      int                        // never falls
+	front    product.Place
+	bans     []ban // by number; the last of a user counts
+	sent     []slice
+	nonces   int
 }
 
 type stockAt struct{ base, seq int64 }
 
-// Random moves of several users, with emptied and rolled back slots, old tickets, old passes and late settles.
+// Random moves of several users, operators and schedulers, with emptied and rolled back slots, old tickets, old passes and late settles.
 func TestLifeAgainstModel(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t)
+	fixture := localtest.Redis(t)
+	b := bundleOn(t, fixture)
+	schedulers := []*waitingroom.Admitter{b.admitter, bundleOn(t, fixture).admitter, bundleOn(t, fixture).admitter}
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
 		fresh := *b
-		fresh.product = product.ID("life" + strconv.Itoa(run))
+		fresh.product, fresh.t = product.ID("life"+strconv.Itoa(run)), rapidTB{t, rt}
 		l := &life{
-			bundle: &fresh, rt: rt, m: newModel(), replica: newModel(), copied: map[string]string{},
+			bundle: &fresh, schedulers: schedulers, m: newModel(), replica: newModel(), copied: map[string]string{},
 			places: map[product.UserHash][]product.Place{}, issued: map[product.Place]product.UserHash{},
-			orders: map[order.ID]stock.Judged{}, ledger: []stockAt{{rapid.Int64Range(0, 12).Draw(rt, "units"), 0}},
+			orders: map[order.ID]stock.Judged{}, stocks: []stockAt{{rapid.Int64Range(0, 12).Draw(rt, "units"), 0}},
+			reader: &reader{b: &fresh},
 		}
-		l.t = rapidTB{t, rt}
+		s := settings()
+		s.Capacity, s.AbsenceMS = 2, 0
+		l.versions = []waitingroom.LineSettings{l.line(s, 1)}
 		l.restore(rt)
 		l.load(rt)
-		moves := l.moves()
-		for range rapid.IntRange(10, 80).Draw(rt, "steps") {
-			moves[rapid.IntRange(0, len(moves)-1).Draw(rt, "move")](rt)
-			l.compare(rt)
-		}
+		rt.Repeat(l.moves())
 	})
 }
 
-// moves lists each as often as it is to come.
-func (l *life) moves() []func(*rapid.T) {
-	var moves []func(*rapid.T)
-	for _, move := range []struct {
+// moves lists each under as many names as its weight; what has no name comes after every move.
+func (l *life) moves() map[string]func(*rapid.T) {
+	moves := map[string]func(*rapid.T){"": l.compare}
+	for name, move := range map[string]struct {
 		weight int
 		do     func(*rapid.T)
 	}{
-		{6, l.join},
-		{3, l.status},
-		{1, l.leave},
-		{8, l.admit},
-		{2, l.expire},
-		{9, l.bind},
-		{4, l.settle},
-		{1, l.load},
-		{1, l.pause},
-		{2, l.restore},
-		{1, l.empty},
-		{1, l.copy},
-		{1, l.failover},
-		{1, l.advance},
-		{2, l.ban},
-		{2, l.evict},
+		"join": {6, l.join}, "status": {3, l.status}, "leave": {2, l.leave}, "away": {1, l.away}, "heard": {1, l.hear},
+		"admit": {8, l.admit}, "expire": {2, l.expire},
+		"bind": {9, l.bind}, "settle": {4, l.settle}, "sweep": {1, l.sweep}, "forsake": {1, l.forsake},
+		"restock": {1, l.restock}, "load": {1, l.load}, "change": {4, l.change}, "put": {3, l.put},
+		"ban": {2, l.ban}, "evict": {2, l.evict},
+		"restore": {2, l.restore}, "empty": {1, l.empty}, "copy": {2, l.copy}, "failover": {2, l.failover}, "advance": {1, l.advance},
 	} {
-		moves = append(moves, slices.Repeat([]func(*rapid.T){move.do}, move.weight)...)
+		for n := range move.weight {
+			moves[fmt.Sprintf("%s %d", name, n+1)] = move.do
+		}
 	}
 	return moves
 }
@@ -107,109 +105,170 @@ func (l *life) ticket(rt *rapid.T, u product.UserHash) *waitingroom.TicketClaim 
 	return &waitingroom.TicketClaim{Place: place, OrderID: l.id(u, place)}
 }
 
+// absent says, of a slot without settings, that the call was told so.
+func (l *life) absent(err error) bool {
+	l.t.Helper()
+	if !l.m.present {
+		l.want(errors.Is(err, waitingroom.ErrNotReady), "without settings: %v", err)
+	}
+	return !l.m.present
+}
+
 func (l *life) join(rt *rapid.T) {
 	u := l.user(rt)
 	claim := l.ticket(rt, u)
 	s, err := l.room.Join(l.ctx, l.product, u, claim)
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "join without settings: %v", err)
+	if l.absent(err) {
 		return
 	}
 	l.m.lapse(u)
+	l.m.heard(u)
 	called := l.m.show(u, claim)
 	l.want(s.CalledNow == called, "called now: %v", s.CalledNow)
-	if l.m.inLine(u) {
+	switch p := l.m.of(u); {
+	case inLine(p.state) || p.state == waitingroom.Ordering:
 		l.check(err)
-		l.want(!s.Created && s.Place == l.m.of(u).place, "join in line: %+v", s)
-		return
+		l.want(!s.Created, "join in line: %+v", s)
+	case l.m.refuses(u) != nil:
+		l.want(errors.Is(err, l.m.refuses(u)) && !s.Created, "join: %+v, %v, expected %v", s, err, l.m.refuses(u))
+	default:
+		l.check(err)
+		_, taken := l.issued[s.Place]
+		l.want(s.Created && !taken && s.Place > p.place, "new place: %+v (I7)", s)
+		for place := range l.issued {
+			l.want(place < s.Place || place.Inc() > l.m.inc, "place %d was given out before %d (I7)", place, s.Place)
+		}
+		l.issued[s.Place] = u
+		l.places[u] = append(l.places[u], s.Place)
+		l.m.join(u, s.Place)
 	}
-	if l.m.banned[u] {
-		l.want(errors.Is(err, waitingroom.ErrBanned) && s.State == l.m.shown(u), "join while banned: %+v, %v", s, err)
-		return
-	}
-	if l.m.of(u).place.Inc() > l.m.inc {
-		l.want(errors.Is(err, waitingroom.ErrPlacesEnded), "join below the last place, before the advance: %v", err)
-		return
-	}
-	l.check(err)
-	_, taken := l.issued[s.Place]
-	l.want(s.Created && !taken && s.Place > l.m.of(u).place, "new place: %+v (I7)", s)
-	for place := range l.issued {
-		l.want(place < s.Place || place.Inc() > l.m.inc, "place %d was given out before %d (I7)", place, s.Place)
-	}
-	l.issued[s.Place] = u
-	l.places[u] = append(l.places[u], s.Place)
-	l.m.people[u] = person{state: waitingroom.Waiting, place: s.Place}
+	l.stands(u, s)
+}
+
+// stands compares what somebody is told with the model.
+func (l *life) stands(u product.UserHash, s waitingroom.Standing) {
+	l.t.Helper()
+	p, line := l.m.of(u), l.m.line()
+	l.want(s.State == l.m.shown(u) && s.Place == p.place && s.OrderID == p.order, "told %+v, model %+v", s, p)
+	l.want(s.Position == int64(slices.Index(line, u)+1) && s.Total == int64(len(line)), "told %+v, model %v", s, line)
+	l.want(s.Product.State == l.m.set.State && s.Product.PassEpoch == l.m.set.PassEpoch && s.Product.StockKnown == l.m.known && s.Product.Base == l.m.base,
+		"told of the product %+v, model %+v", s.Product, l.m)
 }
 
 func (l *life) status(rt *rapid.T) {
 	u := l.user(rt)
 	claim := l.ticket(rt, u)
 	s, err := l.room.Status(l.ctx, l.product, u, claim)
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "status without settings: %v", err)
+	if l.absent(err) {
 		return
 	}
 	l.check(err)
 	l.m.lapse(u)
+	l.m.heard(u)
 	called := l.m.show(u, claim)
-	l.want(s.CalledNow == called && s.State == l.m.shown(u) && s.Place == l.m.of(u).place, "status: %+v", s)
+	l.want(s.CalledNow == called, "called now: %v", s.CalledNow)
+	l.stands(u, s)
 	again, err := l.room.Status(l.ctx, l.product, u, claim)
 	l.check(err)
-	l.want(again.State == s.State && again.Place == s.Place && again.Position == s.Position, "status again: %+v", again)
+	l.stands(u, again)
 }
 
 func (l *life) leave(rt *rapid.T) {
 	u := l.user(rt)
 	if len(l.places[u]) == 0 {
-		return // has no place
+		rt.Skip("has no place")
 	}
 	place := rapid.SampledFrom(l.places[u]).Draw(rt, "place")
 	_, err := l.room.Leave(l.ctx, l.product, u, place)
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "leave without settings: %v", err)
+	if l.absent(err) {
 		return
 	}
 	l.check(err)
 	l.m.leave(u, place)
 }
 
-func (l *life) admit(rt *rapid.T) {
-	n := rapid.IntRange(1, 3).Draw(rt, "admit")
-	result, err := l.admitter.Admit(l.ctx, l.product, n)
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "admit without settings: %v", err)
+// away moves somebody who was not heard out of the way, as admit does; or ends the grace of who is away already.
+func (l *life) away(rt *rapid.T) {
+	u := l.user(rt)
+	p := l.m.of(u)
+	switch p.state {
+	case waitingroom.Waiting:
+		l.check(l.room.SendAway(l.ctx, l.product, u))
+		l.m.tally.Away++
+		p.state = waitingroom.Away
+	case waitingroom.Away:
+		l.check(l.room.EndGrace(l.ctx, l.product, u))
+		p.over = true
+	default:
+		rt.Skip("does not wait")
+	}
+	l.m.people[u] = p
+}
+
+func (l *life) hear(rt *rapid.T) {
+	u := l.user(rt)
+	back, err := l.room.Heard(l.ctx, l.product, []product.UserHash{u})
+	if l.absent(err) {
 		return
 	}
 	l.check(err)
-	for u := range l.m.people {
-		l.m.lapse(u)
+	l.want(l.m.heard(u) == (len(back) == 1), "back: %v", back)
+}
+
+// admit runs one scheduler, or several at once; what they let through together is what one would have.
+func (l *life) admit(rt *rapid.T) {
+	asks := rapid.SliceOfN(rapid.IntRange(1, 3), 1, len(l.schedulers)).Draw(rt, "asks")
+	share := rapid.SampledFrom([]float64{1, 1, 1, 0.5}).Draw(rt, "share")
+	if _, err := l.schedulers[0].Admit(l.ctx, "nobody", 1); !errors.Is(err, waitingroom.ErrNotReady) {
+		l.t.Fatalf("admit of an unknown product: %v", err)
 	}
-	most := min(n, l.m.room(capacity, 0))
-	if l.m.sale != product.Open {
-		most = 0
+	from := l.now()
+	results, errs := make([]waitingroom.AdmitResult, len(asks)), make([]error, len(asks))
+	var wg sync.WaitGroup
+	for i, ask := range asks {
+		wg.Go(func() { results[i], errs[i] = l.schedulers[i].AdmitShare(l.ctx, l.product, ask, share) })
 	}
-	l.want(result.Admitted == most || result.Reason == waitingroom.AdmitRate && result.Admitted < most, "admitted %+v, model %d", result, most)
-	line := make([]product.UserHash, 0, people)
-	for u, p := range l.m.people {
-		if p.state == waitingroom.Waiting {
-			line = append(line, u)
-		}
+	wg.Wait()
+	if !l.m.present {
+		l.absent(errors.Join(errs...))
+		return
 	}
-	slices.SortFunc(line, func(a, b product.UserHash) int { return int(l.m.of(a).place - l.m.of(b).place) })
-	for _, u := range line[:result.Admitted] {
-		p := l.m.of(u)
-		l.m.people[u] = person{state: waitingroom.Active, place: p.place}
-		l.m.front = max(l.m.front, p.place)
+	l.check(errors.Join(errs...))
+	l.m.sweep()
+	asked, admitted, short := 0, 0, false
+	most, why := l.m.room()
+	for i, r := range results {
+		asked, admitted = asked+asks[i], admitted+r.Admitted
+		byRate := r.Reason == waitingroom.AdmitRate && share == 1 || r.Reason == waitingroom.AdmitLag && share < 1
+		short = short || byRate
+		l.want(r.Admitted <= asks[i] && (r.Reason == waitingroom.AdmitFull) == (r.Admitted == asks[i]), "asked for %d: %+v", asks[i], r)
+		l.want(r.Reason == waitingroom.AdmitFull || r.Reason == why || byRate, "reason %q, model %q", r.Reason, why)
 	}
-	l.want(l.m.holders()+l.m.ghost <= capacity || result.Admitted == 0, "capacity is passed (I8)")
+	l.want(admitted == min(asked, most) || short && admitted < most, "asked for %v, admitted %+v, model %d", asks, results, most)
+	if l.m.set.State == product.Open {
+		to := l.now()
+		tokens, sure := l.m.bucket.fill(from, to, l.m.set.Rate*share, l.m.set.Burst)
+		l.want(float64(admitted) < tokens+1e-6, "%d admitted of %g tokens (I8)", admitted, tokens)
+		l.want(!short || sure-float64(admitted) < 1+1e-6, "short of tokens with %g, of which %d were taken", sure, admitted)
+		l.m.bucket = bucket{tokens - float64(admitted), max(0, sure-float64(admitted)), from, to}
+	}
+	l.m.admit(admitted)
+	l.want(admitted == 0 || l.m.holders()+l.m.ghost <= l.m.set.Capacity, "capacity is passed (I8)")
+}
+
+// now is Redis TIME in ms, of the server that has the slot.
+func (l *life) now() int64 {
+	l.t.Helper()
+	line, err := l.room.Line(l.ctx, l.product)
+	l.check(err)
+	return line.NowMS
 }
 
 func (l *life) expire(rt *rapid.T) {
 	u := l.user(rt)
 	p := l.m.of(u)
 	if p.state != waitingroom.Active {
-		return // holds no pass
+		rt.Skip("holds no pass")
 	}
 	l.check(l.room.Expire(l.ctx, l.product, u))
 	p.over = true
@@ -219,28 +278,30 @@ func (l *life) expire(rt *rapid.T) {
 func (l *life) bind(rt *rapid.T) {
 	u := l.user(rt)
 	if len(l.places[u]) == 0 {
-		return // has no place
+		rt.Skip("has no place")
 	}
 	place := rapid.SampledFrom(l.places[u]).Draw(rt, "pass")
 	p := l.m.of(u)
-	if place > l.front && place > l.m.front && !(p.state == waitingroom.Active && p.place == place) {
-		return // that place was never admitted
+	holds := p.state == waitingroom.Active && p.place == place
+	if place > l.front && place > l.m.front && !holds {
+		rt.Skip("that place was never admitted")
 	}
 	request := l.request(u, place, rapid.IntRange(1, 2).Draw(rt, "quantity"))
+	request.Epoch = rapid.Int64Range(max(1, l.latest().PassEpoch-1), l.latest().PassEpoch).Draw(rt, "epoch")
 	expired := p.over && p.place == place || rapid.IntRange(0, 4).Draw(rt, "expired") == 0
-	if p.state == waitingroom.Active && p.place == place && !p.over {
+	if holds && !p.over {
 		expired = false // the lease and the pass end together
 	}
 	if expired {
 		request.ExpiresMS = 1000
 	}
-	before := l.m.intents[request.OrderID]
+	_, before := l.m.intents[request.OrderID]
 	result, err := l.room.Bind(l.ctx, request)
 	l.check(err)
-	outcome := l.m.bind(request, expired)
-	l.want(result.Outcome == outcome, "bind %s: %+v, model %s", request.OrderID, result, outcome)
+	outcome, reason := l.m.bind(request, expired)
+	l.want(result.Outcome == outcome && result.Reason == reason, "bind %s: %+v, model %s %s", request.OrderID, result, outcome, reason)
 	if outcome == waitingroom.BindBound {
-		l.want(result.First == (before.digest == ""), "first: %+v", result)
+		l.want(result.First == !before, "first: %+v", result)
 		l.want(string(result.Command) == l.m.intents[request.OrderID].command, "stored bytes: %q (I4)", result.Command)
 		l.orders[request.OrderID] = stock.Judged{OrderID: request.OrderID, User: u, Place: place}
 		again, err := l.room.Bind(l.ctx, request)
@@ -249,59 +310,60 @@ func (l *life) bind(rt *rapid.T) {
 	}
 }
 
+// order draws one that was ever bound.
+func (l *life) order(rt *rapid.T) stock.Judged {
+	if len(l.orders) == 0 {
+		rt.Skip("no order yet")
+	}
+	return l.orders[rapid.SampledFrom(slices.Sorted(maps.Keys(l.orders))).Draw(rt, "order")]
+}
+
 // settle judges an order for the first time, or tells the slot again what was judged, with the ledger's stock of then or now.
 func (l *life) settle(rt *rapid.T) {
-	if len(l.orders) == 0 {
-		return // no order yet
-	}
-	ids := make([]order.ID, 0, len(l.orders))
-	for id := range l.orders {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	judged := l.orders[rapid.SampledFrom(ids).Draw(rt, "order")]
+	judged := l.order(rt)
 	if rapid.IntRange(0, 3).Draw(rt, "without place") == 0 {
 		judged.Place = 0
 	}
-	now := l.ledger[len(l.ledger)-1]
 	if i, ok := l.m.intents[judged.OrderID]; ok {
-		left := now.base
-		if left >= int64(i.quantity) {
-			left -= int64(i.quantity)
+		now := l.stocks[len(l.stocks)-1]
+		if now.base >= int64(i.quantity) && rapid.IntRange(0, 3).Draw(rt, "rejected") > 0 {
+			now.base -= int64(i.quantity)
 		}
-		l.ledger = append(l.ledger, stockAt{left, now.seq + 1})
+		l.stocks = append(l.stocks, stockAt{now.base, now.seq + 1})
 	}
-	at := rapid.SampledFrom(l.ledger).Draw(rt, "stock")
+	at := rapid.SampledFrom(l.stocks).Draw(rt, "stock")
 	for range rapid.IntRange(1, 2).Draw(rt, "times") {
 		l.check(l.counter.Settle(l.ctx, l.product, at.base, at.seq, false, []stock.Judged{judged}))
-		l.m.settle(at.base, at.seq, false, judged.OrderID, judged.User, judged.Place)
+		l.m.stock(at.base, at.seq, false)
+		l.m.settle(judged.OrderID, judged.User, judged.Place)
 		l.compare(rt)
 	}
 }
 
-func (l *life) load(*rapid.T) {
-	now := l.ledger[len(l.ledger)-1]
-	l.check(l.counter.Settle(l.ctx, l.product, now.base, now.seq, true, nil))
-	l.m.settle(now.base, now.seq, true, "", "", 0)
-}
-
-func (l *life) settings(sale product.State) waitingroom.LineSettings {
-	l.v++
-	s := settings()
-	s.State, s.Capacity = sale, capacity
-	return l.line(s, l.v)
-}
-
-func (l *life) pause(rt *rapid.T) {
-	sale := rapid.SampledFrom([]product.State{product.Open, product.Paused, product.Open}).Draw(rt, "sale")
-	applied, err := l.room.SettingsPut(l.ctx, l.product, l.settings(sale))
-	if !l.m.present {
-		l.want(errors.Is(err, waitingroom.ErrNotReady), "settings on an absent slot: %v", err)
-		return
+// sweep finds orders whose send nobody reported on: the bytes to send again are those that were bound.
+func (l *life) sweep(rt *rapid.T) {
+	for id := range l.m.intents {
+		l.check(l.room.MakeDue(l.ctx, l.product, id))
 	}
+	due, err := l.room.Due(l.ctx, l.product, waitingroom.DueMax)
 	l.check(err)
-	l.want(applied, "settings of a higher version were not taken")
-	l.m.sale = sale
+	got, want := map[order.ID]string{}, map[order.ID]string{}
+	for _, i := range due {
+		got[i.OrderID] = string(i.Command)
+		l.check(l.room.Acked(l.ctx, l.product, i.OrderID))
+	}
+	for id, i := range l.m.intents {
+		want[id] = i.command
+	}
+	l.want(cmp.Equal(got, want), "due: %v, model %v", got, want)
+}
+
+func (l *life) forsake(rt *rapid.T) {
+	o := l.order(rt)
+	got, err := l.room.Forsake(l.ctx, l.product, o.User, o.OrderID)
+	l.check(err)
+	want := l.m.forsake(o.User, o.OrderID)
+	l.want(got == want, "forsake: %s, model %s", got, want)
 }
 
 // compare looks at every user and at the books.
@@ -312,23 +374,33 @@ func (l *life) compare(*rapid.T) {
 		l.check(err)
 		want := l.m.of(u)
 		l.want(found.Sets <= 1, "user %d is in %d states: %+v (I6)", n, found.Sets, found)
-		state, place, id := found.Record, found.Place, found.OrderID
+		got := person{state: found.Record, place: found.Place, order: found.OrderID, over: want.over}
 		if found.Waiting > 0 {
-			state, place, id = waitingroom.Waiting, found.Waiting, ""
+			got = person{state: waitingroom.Waiting, place: found.Waiting}
+		} else if found.Away > 0 {
+			got = person{state: waitingroom.Away, place: found.Away, over: want.over}
 		}
-		l.want(state == want.state && place == want.place && id == want.order, "user %d: %+v, model %+v", n, found, want)
-		l.want(state != waitingroom.Ordering || found.HasIntent, "user %d is ordering without an intent", n)
+		l.want(got == want, "user %d: %+v, model %+v", n, got, want)
+		l.want(got.state != waitingroom.Ordering || found.HasIntent, "user %d is ordering without an intent", n)
 	}
 	if !l.m.present {
 		l.ends()
 		return
 	}
-	l.balance()
-	k := l.books().View
-	l.want(k.Held == l.m.held() && k.InFlight == int64(len(l.m.intents)), "held %d in %d, model %d in %d", k.Held, k.InFlight, l.m.held(), len(l.m.intents))
+	books := l.balance()
+	k := books.View
+	l.want(k.Held == l.m.held() && k.InFlight == int64(len(l.m.intents)), "held %d in %d, model %d in %d (I10)", k.Held, k.InFlight, l.m.held(), len(l.m.intents))
 	l.want(k.StockKnown == l.m.known && k.Base == l.m.base && k.Seq == l.m.seq, "stock %d@%d, model %d@%d", k.Base, k.Seq, l.m.base, l.m.seq)
-	l.want(k.Front == l.m.front && k.Inc == l.m.inc && k.State == l.m.sale, "front %d inc %d, model %d %d", k.Front, k.Inc, l.m.front, l.m.inc)
-	l.want(int(k.Active) == l.m.holders() && int(k.Waiting) == l.m.count(waitingroom.Waiting), "active %d, model %d", k.Active, l.m.holders())
+	l.want(k.Front == l.m.front && k.Inc == l.m.inc, "front %d inc %d, model %d %d", k.Front, k.Inc, l.m.front, l.m.inc)
+	l.want(k.Settings == l.m.set.Settings && k.SettingsV == l.m.set.V && k.PassEpoch == l.m.set.PassEpoch, "settings %+v, model %+v", k, l.m.set)
+	l.want(int(k.Active) == l.m.holders() && int(k.Waiting) == l.m.count(waitingroom.Waiting) && int(k.Away) == l.m.count(waitingroom.Away), "%+v, model %+v", k, l.m.people)
+	l.want(books.Tally == l.m.tally, "tally: %s", cmp.Diff(l.m.tally, books.Tally))
+	l.reader.follow()
+	line := map[product.Place]bool{}
+	for _, u := range l.m.line() {
+		line[l.m.of(u).place] = true
+	}
+	l.want(maps.Equal(l.reader.places, line), "the changes make %v of the line, model %v (F26)", l.reader.places, line)
 }
 
 func (l *life) want(ok bool, format string, args ...any) {

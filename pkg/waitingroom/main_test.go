@@ -3,6 +3,7 @@ package waitingroom_test
 import (
 	"context"
 	"encoding/base64"
+	"flag"
 	"testing"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 	"hanjul/pkg/waitingroom"
 )
 
-func TestMain(m *testing.M) { localtest.Main(m) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.steps", "50") // of a life, on average, where the command line says nothing else; the flag is there
+	localtest.Main(m)
+}
 
 // bundle is one product of a test with everything that moves its people.
 type bundle struct {
@@ -35,8 +39,7 @@ type bundle struct {
 // newBundle connects to the shared Redis; nothing is opened yet.
 func newBundle(t testing.TB) *bundle {
 	t.Helper()
-	fixture := localtest.Redis(t)
-	return bundleOn(t, fixture)
+	return bundleOn(t, localtest.Redis(t))
 }
 
 func bundleOn(t testing.TB, fixture localtest.RedisFixture) *bundle {
@@ -175,8 +178,8 @@ func (b *bundle) books() waitingroom.Books {
 	return books
 }
 
-// balance checks what holds after every step: held = Σ intents, lives began = live + ended, active ≤ capacity + ghosts.
-func (b *bundle) balance() {
+// balance checks what holds after every step: held = Σ intents, lives began = live + ended, and returns the books.
+func (b *bundle) balance() waitingroom.Books {
 	b.t.Helper()
 	k := b.books()
 	if k.HeldSum != k.View.Held {
@@ -194,6 +197,7 @@ func (b *bundle) balance() {
 		b.t.Fatalf("away %d, graces %d: %+v", k.View.Away, k.Graces, k.Tally)
 	}
 	b.ends()
+	return k
 }
 
 // ends checks that exactly the ended records will be forgotten.
