@@ -22,6 +22,7 @@ type line struct {
 	seen atomic.Pointer[seen]
 	wake chan struct{} // the row changed
 	hint chan struct{} // it may move
+	end  func()        // the books goroutine's own: lets run return
 
 	held    atomic.Bool // the capacity holds people up
 	reading atomic.Bool // its stream of slots is read here

@@ -174,13 +174,17 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-l.changed:
 		case <-timer.C:
 		}
-		l.books(ctx, func(n *line) { wg.Go(func() { n.run(ctx) }) })
+		l.books(ctx, func(n *line) {
+			ctx, end := context.WithCancel(ctx)
+			n.end = end
+			wg.Go(func() { n.run(ctx) })
+		})
 		timer.Reset(l.Upkeep)
 	}
 }
 
-// books reads every product, hands each line its row, begins the lines that are new, tells Redis which products there are, and
-// writes down how far the lines have come. What fails is done again a second later; lines go on with what they know.
+// books reads every product, hands each line its row, begins the lines that are new, ends those whose product is gone, tells Redis which
+// products there are, and writes down how far the lines have come. What fails is done again a second later; lines go on with what they know.
 func (l *Loop) books(ctx context.Context, begin func(*line)) {
 	ctx, cancel := context.WithTimeout(ctx, booksWithin)
 	defer cancel()
@@ -204,6 +208,7 @@ func (l *Loop) books(ctx context.Context, begin func(*line)) {
 		}
 		n.update(row)
 	}
+	l.keep(ids)
 	l.metrics.products.Set(float64(len(rows)))
 	if err := l.Room.PutCatalogue(ctx, ids); err != nil {
 		l.complain(ctx, "catalogue not written", err)
@@ -212,6 +217,26 @@ func (l *Loop) books(ctx context.Context, begin func(*line)) {
 		l.ready.Store(true)
 	}
 	l.persist(ctx)
+}
+
+// keep ends the lines of all other products: their rows were removed, long after the sale. A scheduler that still looks at one changes nothing
+// that anybody is shown.
+func (l *Loop) keep(ids []product.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) == len(ids) {
+		return // each of them has a line by now
+	}
+	named := make(map[product.ID]bool, len(ids))
+	for _, id := range ids {
+		named[id] = true
+	}
+	for id, n := range l.lines {
+		if !named[id] {
+			n.end()
+			delete(l.lines, id)
+		}
+	}
 }
 
 // persist writes down front and active count of every line that was ever opened (L4), also while nobody was admitted yet: a loss a
