@@ -43,7 +43,11 @@ func Parse(line string) (Key, error) {
 	if len(secret) < secretMin {
 		return Key{}, fmt.Errorf("key %s: expected at least %d bytes of secret, got %d", id, secretMin, len(secret))
 	}
-	return Key{id, secret, &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}, nil
+	return newKey(id, secret), nil
+}
+
+func newKey(id string, secret []byte) Key {
+	return Key{id, secret, &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
 }
 
 // validID is compiled per call site only once: a key line is read at start-up and nowhere else.
@@ -74,6 +78,9 @@ func (k Key) Sum(message []byte) []byte {
 
 // Equal compares a received MAC with the message's own in constant time.
 func (k Key) Equal(message, mac []byte) bool { return hmac.Equal(k.Sum(message), mac) }
+
+// Derive makes a key of the same id for another purpose: what one of the two signed, the other does not verify.
+func (k Key) Derive(purpose string) Key { return newKey(k.id, k.Sum([]byte(purpose))) }
 
 // Secret is the key's raw material, for a signature scheme that needs it (the pass's Ed25519 seed).
 func (k Key) Secret() []byte { return k.secret }

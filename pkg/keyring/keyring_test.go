@@ -74,6 +74,23 @@ func TestSecretIsHidden(t *testing.T) {
 	}
 }
 
+func TestDerive(t *testing.T) {
+	t.Parallel()
+	k, err := keyring.Parse(line("a", strings.Repeat("s", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := k.Derive("one"), k.Derive("other")
+	if one.ID() != "a" || !one.Equal([]byte("x"), k.Derive("one").Sum([]byte("x"))) {
+		t.Fatal("not the same key again")
+	}
+	for _, not := range []keyring.Key{k, other} {
+		if not.Equal([]byte("x"), one.Sum([]byte("x"))) {
+			t.Fatal("one purpose's MAC is another's")
+		}
+	}
+}
+
 func TestRing(t *testing.T) {
 	t.Parallel()
 	if k := (keyring.Ring{}).Current(); !k.IsZero() {

@@ -83,7 +83,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	lines := live.New(room, room, logger, snapshots, cfg.Lines)
 	surface := httpapi.New(room, lines, statuses, orders, open, httpapi.Keys{
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: append(keyring.Ring{cfg.Tickets}, cfg.TicketsAlso...), Passes: cfg.Passes, PassesAlso: cfg.PassesAlso,
-	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, Leases: cfg.Leases, Origins: cfg.Origins, Advise: cfg.Local})
+	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, StreamNearest: int64(cfg.StreamNearest), Leases: cfg.Leases, Origins: cfg.Origins, Advise: cfg.Local})
 
 	asking, err := kafka.NewClient(cfg.Kafka)
 	if err != nil {
@@ -110,7 +110,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		gate.Component(),
 		beating(logger, beatEvery, cfg.Redis.Timeout, room.Beat),
 		// Before the server: its streams would never end by themselves, and it waits for them.
-		{Name: "streams", Run: beside(open.Run, lines.Run), StopWithin: stopStreams},
+		{Name: "streams", Run: beside(open.Run, beside(surface.Run, lines.Run)), StopWithin: stopStreams},
 		a.server.Component("storefront"),
 		{Name: "sweeper", Run: submit.NewSweeper(orders, cfg.Users, cfg.SweepEvery).Run, StopWithin: stopSweeper},
 		stores.Component(),

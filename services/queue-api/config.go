@@ -43,7 +43,7 @@ type Config struct {
 	TicketsAlso keyring.Ring
 	PassesAlso  pass.Verifier
 
-	StreamMax                     int
+	StreamMax, StreamNearest      int
 	StreamReread, StreamHeartbeat time.Duration
 	Leases                        bool
 
@@ -95,7 +95,8 @@ func loadConfig(s *config.Source) Config {
 			Products:  s.Int("LINE_PRODUCTS", 1000, 1, 1_000_000, "snapshots held at once; people of other products are asked about at Redis"),
 			PlacesMax: s.Int("LINE_PLACES", 5_000_000, 1, 1_000_000_000, "places of all snapshots held at once, eight to sixteen bytes each; people of a line that does not fit are asked about at Redis"),
 		},
-		StreamMax:       s.Int("STREAM_MAX", 10_000, 1, 1_000_000, "streams of orders open at once; beyond them the answer is streams-full"),
+		StreamMax:       s.Int("STREAM_MAX", 10_000, 1, 1_000_000, "streams open at once, of orders and of lines together; beyond them the answer is streams-full, and nobody is offered one"),
+		StreamNearest:   s.Int("STREAM_NEAREST", 1000, 0, 1_000_000, "position up to which people in line are offered a stream, beside those who hold a pass; the others poll; 0 offers none"),
 		StreamReread:    s.Duration("STREAM_REREAD", 2*time.Second, 10*time.Millisecond, time.Minute, "time between two looks at every status that a stream waits for, in case the hint was lost"),
 		StreamHeartbeat: s.Duration("STREAM_HEARTBEAT", 10*time.Second, 100*time.Millisecond, 10*time.Minute, "time between two signs of life of a stream, ± 20 %; below the idle limit of whatever stands in front"),
 		SweepEvery:      s.Duration("SWEEP_EVERY", time.Second, 10*time.Millisecond, time.Minute, "time between two looks for orders that were bound and never acknowledged"),

@@ -56,6 +56,7 @@ type Options struct {
 	Keys     func(*httpapi.Keys)     // changes the keys
 	Live     live.Config             // bounds of the snapshots; by default each poll looks at Redis anew
 	Served   bool                    // calls go to a server over TCP, else to the handler
+	Logger   *slog.Logger            // nil for none
 	Faulty   bool                    // a broker of the test's own, for its faults; else the shared one
 	Beside   *Bundle                 // another process in front of this one's product, with connections of its own and, on the shared Redis, its keys
 }
@@ -159,7 +160,10 @@ func prepare(t testing.TB, o Options) *Bundle {
 	check(t, err)
 	calls, err := httpapi.NewMetrics(registry)
 	check(t, err)
-	logger := slog.New(slog.DiscardHandler)
+	logger := o.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	if o.Send == 0 {
 		o.Send = patience
 	}
@@ -170,7 +174,7 @@ func prepare(t testing.TB, o Options) *Bundle {
 	opened, err := streams.NewMetrics(registry)
 	check(t, err)
 	b.Registry, b.Streams = registry, streams.New(b.Statuses, logger, opened, o.Streams)
-	surface := httpapi.Config{Cadence: httpapi.DefaultCadence(), Advise: true, RequestTimeout: patience}
+	surface := httpapi.Config{Cadence: httpapi.DefaultCadence(), Advise: true, RequestTimeout: patience, StreamNearest: 1000}
 	if o.Surface != nil {
 		o.Surface(&surface)
 	}

@@ -73,9 +73,20 @@ type Stream struct {
 // Watch opens a stream for the person's order; lastEventID is sent unless it is empty.
 func (p *Person) Watch(t testing.TB, base string, id order.ID, lastEventID string) *Stream {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/orders/"+string(id)+"/events", nil)
+	return watch(t, base+"/v1/orders/"+string(id)+"/events", p.Header(), lastEventID)
+}
+
+// WatchLine opens the stream of a stream_url, with nothing but the address, as a browser's EventSource does.
+func WatchLine(t testing.TB, base, streamURL, lastEventID string) *Stream {
+	t.Helper()
+	return watch(t, base+streamURL, nil, lastEventID)
+}
+
+func watch(t testing.TB, address string, header map[string]string, lastEventID string) *Stream {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	check(t, err)
-	for name, value := range p.Header() {
+	for name, value := range header {
 		request.Header.Set(name, value)
 	}
 	if lastEventID != "" {
@@ -135,6 +146,13 @@ func (s *Stream) Any(t testing.TB) Event {
 	}
 	t.Fatalf("the stream ended: %v", s.lines.Err())
 	return e
+}
+
+// Beat waits for a sign of life.
+func (s *Stream) Beat(t testing.TB) {
+	t.Helper()
+	for s.Any(t).Comment == "" {
+	}
 }
 
 // End fails unless the stream ends here, without an error.

@@ -46,7 +46,12 @@ type Lines interface {
 	Find(ctx context.Context, p product.ID, place product.Place) (live.Look, bool)
 	Flow(p product.ID) live.Flow
 	Heard(p product.ID, u product.UserHash)
+	Survey(ctx context.Context, p product.ID, places []product.Place, positions []int64) (live.Look, bool)
+	Every() time.Duration
 }
+
+// streamsGoodbye is how long the streams of lines may take to end with the process.
+const streamsGoodbye = time.Second
 
 // Submitter takes orders.
 type Submitter interface {
@@ -70,7 +75,8 @@ type Config struct {
 	PollExcess int
 	// RequestTimeout bounds the look-ups of one request; an order that is bound goes on beyond it. Default 2 s.
 	RequestTimeout time.Duration
-	// Heartbeat is the time between two signs of life of a stream, ± 20 %; each is a look at the order, too. Default 10 s.
+	// Heartbeat is the time between two signs of life of a stream, ± 20 %; each is a look at the order, or at a person who is not among
+	// those who wait, too. Default 10 s.
 	Heartbeat time.Duration
 	// StreamLife is how long a stream may be open, ± 20 %; then its reader is asked to connect again. Default 10 min.
 	StreamLife time.Duration
@@ -78,6 +84,8 @@ type Config struct {
 	StreamWrite time.Duration
 	// Reconnect is the pause that readers are asked to make before they connect again, ± 20 %. Default 3 s.
 	Reconnect time.Duration
+	// StreamNearest is up to which position people in line are offered a stream, beside those who hold a pass; 0 offers none.
+	StreamNearest int64
 	// Leases writes a key for each pass that is handed out, which expires with it; for schedulers with the trigger keyspace.
 	Leases bool
 	// Origins are the other web origins whose pages may call.
@@ -95,6 +103,9 @@ type API struct {
 	statuses Statuses
 	orders   Submitter
 	streams  *streams.Hub
+	crowd    *streams.Crowd
+	asking   chan struct{} // taken by each question of a stream in line to Redis
+	tokens   *streamTokens
 	keys     Keys
 	passes   *passes
 	views    *views
@@ -123,11 +134,16 @@ func New(room Room, lines Lines, statuses Statuses, orders Submitter, open *stre
 	}
 	return &API{
 		room: room, lines: lines, paces: newPaces(cfg.PollExcess), statuses: statuses, orders: orders, streams: open, keys: keys,
+		crowd: streams.NewCrowd(open, lines), asking: make(chan struct{}, askingMax), tokens: newStreamTokens(keys.Tickets),
 		passes: newPasses(verifier),
 		views:  newViews(room, logger, cfg.Cadence.longest(), cfg.RequestTimeout, cfg.Advise),
 		logger: logger, metrics: metrics, cfg: cfg,
 	}
 }
+
+// Run waits until ctx ends, which must be when the hub's Run ends, and then a little for the streams of lines to say so to their readers: their
+// connections are not the server's any more. It returns nil. Call it once.
+func (a *API) Run(ctx context.Context) error { return a.crowd.Run(ctx, streamsGoodbye) }
 
 // now is the clock of tickets; leases and deadlines have Redis's.
 func (a *API) now() time.Time { return time.Now() }

@@ -33,7 +33,7 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.views.missing(r.Context(), c.product, err)
 	}
-	d, err := a.describe(r.Context(), c, s, a.fresh(c.product))
+	d, err := a.describe(r.Context(), &c, s, a.fresh(c.product))
 	if err != nil {
 		return err
 	}

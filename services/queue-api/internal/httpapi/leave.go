@@ -22,7 +22,7 @@ func (a *API) leave(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.views.missing(r.Context(), p, err)
 	}
-	d, err := a.describe(r.Context(), call{who: who, product: p, ticket: t, text: r.Header.Get(headerTicket)}, s, a.fresh(p))
+	d, err := a.describe(r.Context(), &call{who: who, product: p, ticket: t, text: r.Header.Get(headerTicket)}, s, a.fresh(p))
 	if err != nil {
 		return err
 	}

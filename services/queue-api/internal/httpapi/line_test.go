@@ -57,7 +57,7 @@ func TestJoin(t *testing.T) {
 		want(t, a, http.StatusCreated, map[string]any{
 			"product": "shoe", "status": "waiting", "already_in_line": false, "position": 1.0, "ahead": 0.0, "total": 1.0,
 			"estimated_wait": nil, "estimated_wait_reason": "not_yet_moving", "progress": 1.0, "progress_reason": nil,
-			"stream_url": nil, "stream_url_reason": "not_yet_offered", "pass": nil, "order_id": nil, "order_url": nil,
+			"stream_url_reason": nil, "pass": nil, "order_id": nil, "order_url": nil,
 			"can_join": false, "message": nil,
 		})
 		if a.Header.Get("Cache-Control") != "no-store" || a.Header.Get("Location") != "/v1/products/shoe/queue" {

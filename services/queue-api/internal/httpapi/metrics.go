@@ -14,6 +14,8 @@ const (
 	MetricHopSeconds = "hanjul_api_hop_seconds"
 	MetricPolls      = "hanjul_api_polls_total"
 	MetricStreamEnds = "hanjul_api_stream_ends_total"
+	MetricLineEnds   = "hanjul_api_line_stream_ends_total"
+	MetricLineTold   = "hanjul_api_line_stream_messages_total"
 	MetricWaitRatio  = "hanjul_api_wait_ratio"
 	MetricWaited     = "hanjul_api_waited_seconds"
 )
@@ -21,6 +23,8 @@ const (
 // Metrics counts and times the calls. Safe for concurrent use.
 type Metrics struct {
 	requests, polls, ends *prometheus.CounterVec
+	lineEnds              *prometheus.CounterVec
+	lineTold              prometheus.Counter
 	hops                  *prometheus.HistogramVec
 	ratio, waits          prometheus.Histogram
 }
@@ -37,6 +41,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		ends: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: MetricStreamEnds, Help: "Streams of orders that ended, by why: judged, gone (the reader went), slow (the reader did not read), stopping, old.",
 		}, []string{"cause"}),
+		lineEnds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: MetricLineEnds, Help: "Streams of people in line that ended, by why: finished (ordered, left, lapsed, evicted), gone (the reader went), slow (the reader did not read), stopping, old.",
+		}, []string{"cause"}),
+		lineTold: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: MetricLineTold, Help: "Messages to people in line over their streams.",
+		}),
 		ratio: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: MetricWaitRatio, Help: "Actual wait of the admitted, divided by the first wait that they were told, both from the join on.",
 			Buckets: []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2, 4, 10},
@@ -49,7 +59,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: MetricHopSeconds, Help: "Time from a request's head to its answer, by operation.", Buckets: telemetry.DurationBuckets(),
 		}, []string{"operation"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.hops, m.ratio, m.waits} {
+	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.lineEnds, m.lineTold, m.hops, m.ratio, m.waits} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}

@@ -30,6 +30,7 @@ func (a *API) routes() []route {
 		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct, false},
 		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join, false},
 		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status, false},
+		{http.MethodGet, "/v1/products/{product}/queue/stream", "watchStanding", a.watchStanding, true},
 		{http.MethodDelete, "/v1/products/{product}/queue", "leave", a.leave, false},
 		{http.MethodPost, "/v1/products/{product}/queue/leave", "leaveByPost", a.leave, false},
 		{http.MethodPost, "/v1/products/{product}/orders", "submitOrder", a.submitOrder, false},

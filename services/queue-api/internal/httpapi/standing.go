@@ -39,6 +39,9 @@ const (
 	reasonNotWaiting = "not_waiting"
 	reasonNotLoaded  = "stock_not_loaded"
 	reasonNotKnown   = "not_known"
+	reasonTooFar     = "too_far"
+	reasonOff        = "streams_off"
+	reasonFull       = "streams_full"
 )
 
 // wait is a range (schema Wait).
@@ -66,7 +69,7 @@ type standing struct {
 	OrderID             *order.ID      `json:"order_id"`
 	OrderURL            *string        `json:"order_url"`
 	StreamURL           *string        `json:"stream_url"`
-	StreamURLReason     string         `json:"stream_url_reason"`
+	StreamURLReason     *string        `json:"stream_url_reason"`
 	CanJoin             bool           `json:"can_join"`
 	Message             *string        `json:"message"`
 	SnapshotAt          time.Time      `json:"snapshot_at"`
@@ -119,12 +122,13 @@ func canJoin(s waitingroom.Standing) bool {
 	}
 }
 
-// describe makes the answer, signs what the person may hold, and asks the books about a place that was called before a loss.
-func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m moment) (standing, error) {
+// describe makes the answer, signs what the person may hold, and asks the books about a place that was called before a loss. The call has
+// the ticket of the answer afterwards.
+func (a *API) describe(ctx context.Context, c *call, s waitingroom.Standing, m moment) (standing, error) {
 	notWaiting := reasonNotWaiting
 	d := standing{
 		Product: c.product, Status: shown(s), Total: s.Total, NextPollMS: a.nextPoll(s, m),
-		EstimatedWaitReason: &notWaiting, ProgressReason: &notWaiting, StreamURLReason: reasonNotOffered,
+		EstimatedWaitReason: &notWaiting, ProgressReason: &notWaiting,
 		CanJoin: canJoin(s), SnapshotAt: a.now().Add(-m.age).UTC(), AgeMS: m.age.Milliseconds(), Stale: m.age > live.StaleAfter,
 	}
 	if s.Product.Reason != "" {
@@ -165,6 +169,9 @@ func (a *API) describe(ctx context.Context, c call, s waitingroom.Standing, m mo
 		// never have been used (U3).
 		a.want(ctx, orderstatus.Wanted{Product: c.product, User: c.who.hash, OrderID: c.claim.OrderID})
 	}
+	if err == nil {
+		a.offerStream(&d, c, s)
+	}
 	return d, err
 }
 
@@ -189,7 +196,7 @@ func (d *standing) estimate(s waitingroom.Standing, m moment) {
 }
 
 // progress tells how much of the way is behind the person, and gives the ticket that remembers where it began and what was promised first.
-func (a *API) progress(d *standing, c call, s waitingroom.Standing) ticket.Ticket {
+func (a *API) progress(d *standing, c *call, s waitingroom.Standing) ticket.Ticket {
 	t := ticket.Ticket{Product: c.product, User: c.who.hash, Place: s.Place}
 	if c.ticket != nil && c.ticket.Place == s.Place {
 		t = *c.ticket
@@ -238,14 +245,19 @@ func (a *API) nextPoll(s waitingroom.Standing, m moment) int64 {
 	}
 }
 
-// signTicket signs what a ticket says. The one that the person showed is given again while it says the same and most of its life is left.
-func (a *API) signTicket(c call, t ticket.Ticket) (*string, error) {
+// signTicket signs what a ticket says. The one that the person showed is given again while it says the same and most of its life is left;
+// another one takes its place in the call.
+func (a *API) signTicket(c *call, t ticket.Ticket) (*string, error) {
 	if c.ticket != nil && t == *c.ticket && a.now().Sub(t.IssuedAt) < ticket.Life/4 {
 		return &c.text, nil
 	}
 	t.IssuedAt = a.now()
 	text, err := ticket.Sign(a.keys.Tickets.Current(), t)
-	return &text, err
+	if err != nil {
+		return nil, err
+	}
+	c.ticket, c.text = &t, text
+	return &text, nil
 }
 
 // signPass makes the pass of a lease: the same text each time, since it says only what the lease says.

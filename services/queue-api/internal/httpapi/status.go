@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -21,18 +22,11 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if pause, ok := a.paces.admit(c.who.hash, c.product); !ok {
 		return &fault{err: errTooFast, retry: pause}
 	}
-	s, seen, found := a.seen(r, c)
-	if !found {
-		if err := a.claim(r.Context(), &c); err != nil {
-			return err
-		}
-		s, err = a.room.Status(r.Context(), c.product, c.who.hash, c.claim)
-		if err != nil {
-			return a.views.missing(r.Context(), c.product, err)
-		}
-		seen = a.fresh(c.product)
+	s, seen, err := a.stands(r.Context(), &c)
+	if err != nil {
+		return err
 	}
-	d, err := a.describe(r.Context(), c, s, seen)
+	d, err := a.describe(r.Context(), &c, s, seen)
 	if err != nil {
 		return err
 	}
@@ -51,23 +45,49 @@ type moment struct {
 // fresh is the moment of an answer of Redis.
 func (a *API) fresh(p product.ID) moment { return moment{flow: a.lines.Flow(p)} }
 
+// stands finds out where a person stands: by the line that this process holds, else at Redis.
+func (a *API) stands(ctx context.Context, c *call) (waitingroom.Standing, moment, error) {
+	if s, m, found := a.seen(ctx, c); found {
+		return s, m, nil
+	}
+	return a.ask(ctx, c)
+}
+
+// ask asks Redis where a person stands, which is a sign of life, too.
+func (a *API) ask(ctx context.Context, c *call) (waitingroom.Standing, moment, error) {
+	if err := a.claim(ctx, c); err != nil {
+		return waitingroom.Standing{}, moment{}, err
+	}
+	s, err := a.room.Status(ctx, c.product, c.who.hash, c.claim)
+	if err != nil {
+		return s, moment{}, a.views.missing(ctx, c.product, err)
+	}
+	return s, a.fresh(c.product), nil
+}
+
 // seen looks for the ticket's place in the line that this process holds.
-func (a *API) seen(r *http.Request, c call) (waitingroom.Standing, moment, bool) {
+func (a *API) seen(ctx context.Context, c *call) (waitingroom.Standing, moment, bool) {
 	if c.ticket == nil {
 		return waitingroom.Standing{}, moment{}, false
 	}
-	look, found := a.lines.Find(r.Context(), c.product, c.ticket.Place)
+	look, found := a.lines.Find(ctx, c.product, c.ticket.Place)
 	if !found || look.Position == 0 || !a.views.fits(look.View) {
 		return waitingroom.Standing{}, moment{}, false
 	}
-	v := look.View
-	if c.ticket.Place <= v.Near {
+	if c.ticket.Place <= look.View.Near {
 		a.lines.Heard(c.product, c.who.hash)
 	}
+	s, m := waits(c.ticket.Place, look)
+	return s, m, true
+}
+
+// waits is what a snapshot says of somebody whom it has found.
+func waits(place product.Place, look live.Look) (waitingroom.Standing, moment) {
+	v := look.View
 	return waitingroom.Standing{
-		State: waitingroom.Waiting, Place: c.ticket.Place, Position: look.Position, Ahead: look.Position - 1, Total: v.Waiting,
+		State: waitingroom.Waiting, Place: place, Position: look.Position, Ahead: look.Position - 1, Total: v.Waiting,
 		Product: waitingroom.Sale{
 			State: v.State, QueueOn: v.QueueOn, Reason: v.Reason, OpenedUS: v.OpenedUS, PassEpoch: v.PassEpoch, StockKnown: v.StockKnown, Base: v.Base,
 		},
-	}, moment{age: look.Age, flow: look.Flow, lag: look.Lag}, true
+	}, moment{age: look.Age, flow: look.Flow, lag: look.Lag}
 }

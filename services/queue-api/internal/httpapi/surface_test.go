@@ -118,7 +118,7 @@ func TestWordsAreTheDocuments(t *testing.T) {
 			statusPaused, statusNotOpen, statusClosed, statusQueueOff,
 		},
 		"UnknownReason": {
-			reasonNotMoving, reasonNotOffered, reasonNotWaiting, reasonNotLoaded, reasonNotKnown,
+			reasonNotMoving, reasonNotOffered, reasonNotWaiting, reasonNotLoaded, reasonNotKnown, reasonTooFar, reasonOff, reasonFull,
 			statusPaused, statusNotOpen, statusClosed, statusSoldOut, statusQueueOff,
 		},
 		"OrderReason": reasons,

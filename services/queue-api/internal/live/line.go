@@ -61,6 +61,23 @@ func (l *line) look(place product.Place) (Look, bool) {
 	return look, true
 }
 
+// survey is look for many places.
+func (l *line) survey(places []product.Place, positions []int64) (Look, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	age := time.Since(l.at)
+	if !l.held || age > l.lines.cfg.StaleFor {
+		return Look{}, false
+	}
+	for i, place := range places {
+		positions[i] = 0
+		if rank, waits := l.places.rank(place); waits {
+			positions[i] = int64(rank) + 1
+		}
+	}
+	return Look{View: l.view, Head: l.places.first(), Flow: l.flow, Age: age, Lag: l.lag}, true
+}
+
 // refresh brings the line up to date if it is due: whoever comes first begins, and everybody waits a little for the end. The refresh is
 // everybody's: it does not end with the call that began it, and while Redis does not answer there is one, not one for each poll.
 func (l *line) refresh(ctx context.Context) {

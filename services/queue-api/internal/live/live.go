@@ -123,6 +123,20 @@ func (l *Lines) Find(ctx context.Context, p product.ID, place product.Place) (Lo
 	return line.look(place)
 }
 
+// Survey is Find for many places of one product, all of one moment: it writes the position of each, or 0, into positions, which has the
+// length of places. The look itself is of no place.
+func (l *Lines) Survey(ctx context.Context, p product.ID, places []product.Place, positions []int64) (Look, bool) {
+	line := l.line(p)
+	if line == nil {
+		return Look{}, false
+	}
+	line.refresh(ctx)
+	return line.survey(places, positions)
+}
+
+// Every is the age from which on a snapshot is due.
+func (l *Lines) Every() time.Duration { return l.cfg.Every }
+
 // Flow is how fast the product's line moves, by the last snapshot of it; zero where there is none. It asks nobody.
 func (l *Lines) Flow(p product.ID) Flow {
 	l.mu.RLock()

@@ -1,7 +1,8 @@
-// Package streams knows which orders somebody waits for on a connection of this process, and hands each stream the newest status.
-// It owns one subscription to the hints of orderstatus and one slow re-read for all streams together, so that neither a stream nor a
-// change costs a goroutine or a call of its own. It writes nothing to anybody: httpapi does, one stream per request. It knows no
-// owner but by the hash it is told, and decides nothing about orders.
+// Package streams knows who waits on a connection of this process, for an order or in a line, and hands each stream the newest of what it
+// waits for: the Hub the status of an order, the Crowd a place in a line. It owns one subscription to the hints of orderstatus and one slow
+// re-read for all streams of orders together, and one look at the snapshot of a line for all streams of that line, so that neither a stream
+// nor a change costs a call of its own. It writes nothing to anybody: httpapi does, one stream per request. It knows no owner but by the
+// hash it is told, and decides nothing about orders or lines.
 package streams
 
 import (
@@ -33,13 +34,13 @@ type Statuses interface {
 
 // Config is what an operator chooses. Zero values take the defaults.
 type Config struct {
-	Max      int           // streams open at once; default 10,000
+	Max      int           // streams open at once, of orders and of lines together; default 10,000
 	PerUser  int           // of one person; default 8
 	Reread   time.Duration // between two looks at all statuses waited for, for hints that were lost; default 2 s
 	Refollow time.Duration // between two tries to listen for hints, ± 50 %; default 200 ms
 }
 
-// Hub is the open streams of a process. Safe for concurrent use. Nobody is woken unless Run runs.
+// Hub is the open streams of orders of a process, and counts those of lines with them. Safe for concurrent use. Nobody is woken unless Run runs.
 type Hub struct {
 	statuses Statuses
 	log      *telemetry.Repeats
@@ -83,21 +84,15 @@ func New(statuses Statuses, logger *slog.Logger, metrics *Metrics, cfg Config) *
 func (h *Hub) Open(id order.ID, user product.UserHash) (*Stream, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.stopped:
-		return nil, ErrStopping
-	case h.open >= h.cfg.Max || h.people[user] >= h.cfg.PerUser:
-		h.metrics.refused.Inc()
-		return nil, ErrFull
+	if err := h.sit(user); err != nil {
+		return nil, err
 	}
 	s := &Stream{hub: h, id: id, user: user, changed: make(chan struct{}, 1), told: -1}
 	if h.orders[id] == nil {
 		h.orders[id] = map[*Stream]struct{}{}
 	}
 	h.orders[id][s] = struct{}{}
-	h.people[user]++
-	h.open++
-	h.metrics.open.Set(float64(h.open))
+	h.metrics.open.Inc()
 	return s, nil
 }
 
@@ -112,11 +107,37 @@ func (h *Hub) close(s *Stream) {
 		delete(h.orders, s.id)
 		delete(h.hinted, s.id)
 	}
-	if h.people[s.user]--; h.people[s.user] == 0 {
-		delete(h.people, s.user)
+	h.rise(s.user)
+	h.metrics.open.Dec()
+}
+
+// sit takes a place for a stream, of whatever kind; h.mu is held.
+func (h *Hub) sit(user product.UserHash) error {
+	switch {
+	case h.stopped:
+		return ErrStopping
+	case h.open >= h.cfg.Max || h.people[user] >= h.cfg.PerUser:
+		h.metrics.refused.Inc()
+		return ErrFull
+	}
+	h.people[user]++
+	h.open++
+	return nil
+}
+
+// rise gives the place back; h.mu is held.
+func (h *Hub) rise(user product.UserHash) {
+	if h.people[user]--; h.people[user] == 0 {
+		delete(h.people, user)
 	}
 	h.open--
-	h.metrics.open.Set(float64(h.open))
+}
+
+// Full says whether a stream would be refused to anybody now.
+func (h *Hub) Full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stopped || h.open >= h.cfg.Max
 }
 
 // Run wakes streams until ctx ends, then tells each to stop, takes no more, and returns nil. Call it once.
