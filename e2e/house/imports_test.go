@@ -23,7 +23,7 @@ type rule struct {
 
 var (
 	contracts   = []string{"hanjul/pkg/product", "hanjul/pkg/order", "hanjul/pkg/ticket", "hanjul/pkg/pass", "hanjul/pkg/keyring"}
-	plumbing    = []string{"hanjul/pkg/kafka", "hanjul/pkg/lifecycle", "hanjul/pkg/config", "hanjul/pkg/telemetry", "hanjul/pkg/httpserver", "hanjul/pkg/postgres", "hanjul/pkg/storewatch", "hanjul/pkg/healthcheck"}
+	plumbing    = []string{"hanjul/pkg/kafka", "hanjul/pkg/lifecycle", "hanjul/pkg/config", "hanjul/pkg/telemetry", "hanjul/pkg/httpserver", "hanjul/pkg/postgres", "hanjul/pkg/storewatch", "hanjul/pkg/healthcheck", "hanjul/pkg/commandline"}
 	redisOwners = []string{"hanjul/pkg/waitingroom", "hanjul/pkg/stock", "hanjul/pkg/orderstatus"}
 	sqlOwners   = []string{"hanjul/pkg/ledger", "hanjul/pkg/outbox"}
 	services    = []string{"hanjul/services/queue-api", "hanjul/services/admission-scheduler", "hanjul/services/order-consumer"}

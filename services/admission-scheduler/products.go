@@ -1,22 +1,20 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"hanjul/pkg/config"
+	"hanjul/pkg/commandline"
 	"hanjul/pkg/product"
 )
 
@@ -48,38 +46,17 @@ Examples:
 
 `
 
-// answerWithin bounds one call, and answerMost its answer: a page of a thousand products is below it.
-const (
-	answerWithin = 15 * time.Second
-	answerMost   = 8 << 20
-)
-
-// deskConfig is where the desk is, and who asks.
-type deskConfig struct {
-	url   *url.URL
-	token config.Secret
-}
-
-func loadDesk(s *config.Source) deskConfig {
-	c := deskConfig{token: s.Secret("OPERATOR_TOKEN", "a token", "an operator's own, one of OPERATOR_TOKENS")}
-	text := s.String("OPERATOR_URL", "http://localhost:8081", "a URL", "the operators' desk of a scheduler")
-	var err error
-	if c.url, err = url.Parse(text); err != nil || c.url.Host == "" || c.url.Scheme != "http" && c.url.Scheme != "https" {
-		s.Fault("OPERATOR_URL", "expected a URL such as http://localhost:8081, found %q", text)
-	}
-	return c
-}
-
 // asked is a subcommand as it was typed.
 type asked struct {
+	asking
 	verb    string
 	product product.ID
 	values  []string // name=value
 
-	after, reason, requestID    string
-	limit                       int
-	stock, units, version       int64
-	asJSON, yes, hasUnits, help bool
+	after, reason string
+	limit         int
+	stock, units  int64
+	yes, hasUnits bool
 }
 
 // verbs are the subcommands, and the flags that each takes beside --json.
@@ -93,70 +70,38 @@ func verbs() map[string][]string {
 	}
 }
 
-// products runs one subcommand. The exit code is 0, 1 where the desk refused or did not answer, or 2 where nothing was asked.
+// products runs one subcommand.
 func products(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	a, err := readProducts(args, stderr)
-	switch {
-	case err == nil && a.help:
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintln(stderr, err) // the terminal may be gone; there is nobody left to tell
-		return exitUsage
-	}
-	c, err := config.Only(environ, service, loadDesk)
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, err)
-		return exitUsage
-	}
-	if err := a.do(ctx, c, stdout); err != nil {
-		_, _ = fmt.Fprintf(stderr, "products %s: %v\n", a.verb, err)
-		return exitFailed
-	}
-	return 0
+	return runAtDesk("products "+a.verb, err, func(c deskConfig) error { return a.do(ctx, c, stdout) }, environ, stderr)
 }
 
-// readProducts reads what was typed; flags may stand before and behind the product.
-func readProducts(args []string, stderr io.Writer) (asked, error) {
-	if len(args) == 0 || strings.TrimLeft(args[0], "-") == "h" || strings.TrimLeft(args[0], "-") == "help" {
-		_, _ = fmt.Fprint(stderr, productsHelp)
-		if len(args) == 0 {
-			return asked{}, errors.New("products: expected a subcommand")
-		}
-		return asked{help: true}, nil
+// readProducts reads what was typed, and tells what is wrong with it.
+func readProducts(args []string, stderr io.Writer) (a asked, err error) {
+	all := verbs()
+	a.verb, args, err = commandline.Verb(productsName, productsHelp, slices.Sorted(maps.Keys(all)), args, stderr)
+	if err != nil {
+		return a, err
 	}
-	a := asked{verb: args[0]}
-	takes, known := verbs()[a.verb]
-	if !known {
-		return a, fmt.Errorf("products: unknown subcommand %q; -help lists those there are", a.verb)
-	}
-	flags := flag.NewFlagSet("products "+a.verb, flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(stderr, productsHelp)
-		flags.PrintDefaults()
-	}
-	flags.BoolVar(&a.asJSON, "json", false, "print the desk's answer as one JSON document")
-	for _, name := range takes {
+	flags := flag.NewFlagSet(productsName+" "+a.verb, flag.ContinueOnError)
+	a.asking.declare(flags, all[a.verb]...)
+	for _, name := range all[a.verb] {
 		a.declare(flags, name)
 	}
-	var words []string
-	for rest := args[1:]; ; {
-		switch err := flags.Parse(rest); {
-		case errors.Is(err, flag.ErrHelp):
-			a.help = true
-			return a, nil
-		case err != nil:
-			return a, fmt.Errorf("products %s: %w", a.verb, err)
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		words, rest = append(words, flags.Arg(0)), flags.Args()[1:]
+	takes := commandline.Arguments{Flags: flags, Help: productsHelp, Words: []string{"a product"}, More: a.verb == "set" || a.verb == "create"}
+	if a.verb == "list" {
+		takes.Words = nil
+	}
+	words, err := takes.Read(args, stderr)
+	if err != nil {
+		return a, err
 	}
 	flags.Visit(func(f *flag.Flag) { a.hasUnits = a.hasUnits || f.Name == "units" || f.Name == "stock" })
 	if err := a.check(words); err != nil {
-		return a, fmt.Errorf("products %s: %w", a.verb, err)
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", flags.Name(), err)
+		return a, commandline.ErrUsage
 	}
+	a.begin()
 	return a, nil
 }
 
@@ -174,36 +119,22 @@ func (a *asked) declare(flags *flag.FlagSet, name string) {
 		flags.Int64Var(&a.stock, name, 0, "`units` to begin with, at least 1")
 	case "units":
 		flags.Int64Var(&a.units, name, 0, "`units` to add; below 0 to take away")
-	case "request-id":
-		flags.StringVar(&a.requestID, name, "", "the `id` of an earlier try of this change; a new one without it")
-	case "if-version":
-		flags.Int64Var(&a.version, name, 0, "change nothing unless the settings have this `version`, as show tells it")
 	}
 }
 
 // check holds what was typed against what the verb needs.
 func (a *asked) check(words []string) error {
 	if a.verb == "list" {
-		if len(words) > 0 {
-			return fmt.Errorf("unexpected argument %q", words[0])
-		}
 		return nil
-	}
-	if len(words) == 0 {
-		return errors.New("expected a product")
 	}
 	id, err := product.ParseID(words[0])
 	if err != nil {
 		return err
 	}
 	a.product, a.values = id, words[1:]
-	pairs := a.verb == "set" || a.verb == "create"
 	for _, value := range a.values {
-		if name, text, found := strings.Cut(value, "="); !pairs || !found || name == "" || !json.Valid([]byte(text)) {
-			if pairs {
-				return fmt.Errorf("%q: expected NAME=VALUE with a number, true or false", value)
-			}
-			return fmt.Errorf("unexpected argument %q", value)
+		if name, text, found := strings.Cut(value, "="); !found || name == "" || !json.Valid([]byte(text)) {
+			return fmt.Errorf("%q: expected NAME=VALUE with a number, true or false", value)
 		}
 	}
 	switch {
@@ -216,7 +147,6 @@ func (a *asked) check(words []string) error {
 	case a.verb == "close" && !a.yes:
 		return errors.New("a closed product is never opened again; add --yes if it is meant")
 	}
-	a.requestID = cmp.Or(a.requestID, rand.Text())
 	return nil
 }
 
@@ -288,67 +218,4 @@ func (a asked) settings(ctx context.Context, c deskConfig, path string) (map[str
 		delete(read.Settings, owned)
 	}
 	return read.Settings, read.Version, nil
-}
-
-// call is one call at the desk. A change that has no answer may have been done; the error says how to ask again.
-func (a asked) call(ctx context.Context, c deskConfig, method, path string, body map[string]any) (answer []byte, err error) {
-	again := ""
-	if method != http.MethodGet {
-		again = fmt.Sprintf("; it may have been done: the same with --request-id %s asks again, and it is done at most once", a.requestID)
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.url.String(), "/")+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token.Reveal())
-	if method != http.MethodGet {
-		r.Header.Set("Idempotency-Key", a.requestID)
-		if a.version > 0 {
-			r.Header.Set("If-Match", `"`+strconv.FormatInt(a.version, 10)+`"`)
-		}
-	}
-	if len(body) > 0 {
-		r.Header.Set("Content-Type", "application/json")
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(encoded)), int64(len(encoded))
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, again)
-	}
-	defer func() { _ = response.Body.Close() }() // it was read, or the error tells
-	answer, err = io.ReadAll(io.LimitReader(response.Body, answerMost))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w%s", err, again)
-	}
-	if response.StatusCode >= http.StatusBadRequest {
-		return nil, refused(response.StatusCode, answer, again)
-	}
-	return answer, nil
-}
-
-// refused puts a problem of the desk in words.
-func refused(status int, answer []byte, again string) error {
-	var p struct {
-		Type, Title, Detail string
-		Errors              []struct{ Field, Detail string }
-	}
-	if json.Unmarshal(answer, &p) != nil || p.Type == "" {
-		return fmt.Errorf("the answer is %d, and no desk's: is HANJUL_OPERATOR_URL the operators' address of a scheduler?", status)
-	}
-	text := fmt.Sprintf("%s (%d): %s", p.Type, status, cmp.Or(p.Detail, p.Title))
-	for _, e := range p.Errors {
-		if line := e.Field + ": " + e.Detail; !strings.Contains(text, line) {
-			text += "\n  " + line
-		}
-	}
-	if status >= http.StatusInternalServerError {
-		text += again
-	}
-	return errors.New(text)
 }

@@ -6,8 +6,9 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
+
+	"hanjul/pkg/commandline"
 )
 
 // productView is what the desk says of a product, as far as it is printed.
@@ -61,13 +62,12 @@ func printProducts(w io.Writer, answer []byte, asJSON bool) error {
 	if done, err := read(w, answer, asJSON, &page); done {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "PRODUCT\tSTATE\tTOTAL\tSOLD\tLEFT\tRATE\tCAPACITY\tVERSION") // Flush tells
+	t := commandline.NewTable(w)
+	t.Line("PRODUCT", "STATE", "TOTAL", "SOLD", "LEFT", "RATE", "CAPACITY", "VERSION")
 	for _, v := range page.Products {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\n", v.Product, v.state(), v.Stock.Total, v.Stock.Sold, v.Stock.Left,
-			v.setting("rate"), v.setting("capacity"), v.Version)
+		t.Line(v.Product, v.state(), v.Stock.Total, v.Stock.Sold, v.Stock.Left, v.setting("rate"), v.setting("capacity"), v.Version)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.End(); err != nil {
 		return err
 	}
 	if page.Next != nil {
@@ -82,29 +82,28 @@ func printProduct(w io.Writer, answer []byte, asJSON bool) error {
 	if done, err := read(w, answer, asJSON, &v); done {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name string, value any) { _, _ = fmt.Fprintf(t, "%s\t%v\n", name, value) } // Flush tells
-	line("product", v.Product)
-	line("state", v.state())
-	line("settings version", v.Version)
+	t := commandline.NewTable(w)
+	t.Line("product", v.Product)
+	t.Line("state", v.state())
+	t.Line("settings version", v.Version)
 	opened := "never"
 	if v.OpenedAt != nil {
 		opened = v.OpenedAt.UTC().Format(time.RFC3339)
 	}
-	line("opened", opened)
-	line("line began anew", max(0, v.Inc-1))
-	line("units", fmt.Sprintf("%d, sold %d, left %d", v.Stock.Total, v.Stock.Sold, v.Stock.Left))
+	t.Line("opened", opened)
+	t.Line("line began anew", max(0, v.Inc-1))
+	t.Line("units", fmt.Sprintf("%d, sold %d, left %d", v.Stock.Total, v.Stock.Sold, v.Stock.Left))
 	if v.Line != nil {
-		line("line", fmt.Sprintf("%d waiting, %d passes active, %d units held", v.Line.Waiting, v.Line.Active, v.Line.Held))
+		t.Line("line", fmt.Sprintf("%d waiting, %d passes active, %d units held", v.Line.Waiting, v.Line.Active, v.Line.Held))
 	} else {
-		line("line", "unknown: redis does not answer")
+		t.Line("line", "unknown: redis does not answer")
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Settings)) {
 		if name != "state" {
-			line(name, v.setting(name))
+			t.Line(name, v.setting(name))
 		}
 	}
-	return t.Flush()
+	return t.End()
 }
 
 func printChange(w io.Writer, answer []byte, asJSON bool) error {

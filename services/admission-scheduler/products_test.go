@@ -44,8 +44,13 @@ func desk(t *testing.T) []string {
 
 // ask runs one subcommand of products as typed.
 func ask(environ []string, typed string) (code int, stdout, stderr string) {
+	return askAs(environ, "products", strings.Fields(typed)...)
+}
+
+// askAs runs a subcommand, as typed word by word.
+func askAs(environ []string, name string, words ...string) (code int, stdout, stderr string) {
 	var out, faults bytes.Buffer
-	code = run(append([]string{"products"}, strings.Fields(typed)...), environ, &out, &faults)
+	code = run(append([]string{name}, words...), environ, &out, &faults)
 	return code, out.String(), faults.String()
 }
 

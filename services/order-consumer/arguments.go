@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os/user"
-	"text/tabwriter"
+
+	"hanjul/pkg/commandline"
 )
 
 // verb is one subcommand of a subcommand.
@@ -19,46 +18,45 @@ type verb struct {
 
 // choose runs the verb that the first argument names.
 func choose(ctx context.Context, e environment, name, help string, verbs []verb, args []string) int {
-	if len(args) == 0 || args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
-		_, _ = fmt.Fprint(e.stderr, help)
-		if len(args) == 0 {
-			return exitUsage
-		}
-		return 0
+	names := make([]string, len(verbs))
+	for i, v := range verbs {
+		names[i] = v.name
+	}
+	chosen, rest, err := commandline.Verb(name, help, names, args, e.stderr)
+	if err != nil {
+		return usageCode(err)
 	}
 	for _, v := range verbs {
-		if v.name == args[0] {
-			return v.run(ctx, e, args[1:])
+		if v.name == chosen {
+			return v.run(ctx, e, rest)
 		}
 	}
-	_, _ = fmt.Fprintf(e.stderr, "%s: unknown subcommand %q; -help lists those there are\n", name, args[0])
 	return exitUsage
 }
 
-// parseOne reads flags around the one argument of a verb, wherever it stands.
+// parse reads a subcommand's flags. done says that the command is over, with that exit code.
+func parse(e environment, flags *flag.FlagSet, help string, args []string) (code int, done bool) {
+	if _, err := (commandline.Arguments{Flags: flags, Help: help}).Read(args, e.stderr); err != nil {
+		return usageCode(err), true
+	}
+	return 0, false
+}
+
+// parseOne is parse of flags around the one argument of a verb, wherever it stands.
 func parseOne(e environment, flags *flag.FlagSet, help, what string, args []string) (value string, code int, done bool) {
-	flags.SetOutput(e.stderr)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(e.stderr, help)
-		flags.PrintDefaults()
+	words, err := commandline.Arguments{Flags: flags, Help: help, Words: []string{what}}.Read(args, e.stderr)
+	if err != nil {
+		return "", usageCode(err), true
 	}
-	for found := false; ; found = true {
-		switch err := flags.Parse(args); {
-		case errors.Is(err, flag.ErrHelp):
-			return "", 0, true
-		case err != nil:
-			return "", exitUsage, true
-		case found && flags.NArg() > 0:
-			_, _ = fmt.Fprintf(e.stderr, "%s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
-			return "", exitUsage, true
-		case found:
-			return value, 0, false
-		case flags.NArg() == 0:
-			_, _ = fmt.Fprintf(e.stderr, "%s: expected %s\n", flags.Name(), what)
-			return "", exitUsage, true
-		}
-		value, args = flags.Arg(0), flags.Args()[1:]
+	return words[0], 0, false
+}
+
+// usageCode is the exit code where nothing was done: none is wrong where help was asked for.
+func usageCode(err error) int {
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
 	}
+	return exitUsage
 }
 
 // fail says what went wrong.
@@ -74,36 +72,4 @@ func osUser() string {
 		return ""
 	}
 	return who.Username
-}
-
-// printJSON writes one document, for machines.
-func printJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
-
-// table lays out lines of cells for people.
-type table struct{ w *tabwriter.Writer }
-
-func newTable(w io.Writer) table { return table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
-
-func (t table) line(cells ...any) {
-	for i, cell := range cells {
-		if i > 0 {
-			_, _ = io.WriteString(t.w, "\t") // the terminal may be gone; there is nobody left to tell
-		}
-		_, _ = fmt.Fprint(t.w, cell)
-	}
-	_, _ = io.WriteString(t.w, "\n")
-}
-
-func (t table) end() { _ = t.w.Flush() }
-
-// dash stands for what is not there.
-func dash[T ~string](s T) string {
-	if s == "" {
-		return "-"
-	}
-	return string(s)
 }

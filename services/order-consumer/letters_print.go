@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"hanjul/pkg/commandline"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
 	"hanjul/pkg/product"
@@ -62,17 +63,16 @@ func printLetters(w io.Writer, page []ledger.LetterRow, asJSON bool) error {
 		for i, r := range page {
 			views[i] = newLetterView(r)
 		}
-		return printJSON(w, struct {
+		return commandline.JSON(w, struct {
 			Letters []letterView `json:"dead_letters"`
 		}{views})
 	}
-	t := newTable(w)
-	t.line("ID", "STATE", "REASON", "PRODUCT", "WHAT", "PARTITION/OFFSET", "PARKED AT")
+	t := commandline.NewTable(w)
+	t.Line("ID", "STATE", "REASON", "PRODUCT", "WHAT", "PARTITION/OFFSET", "PARKED AT")
 	for _, r := range page {
-		t.line(r.ID, r.State, r.Reason, dash(r.Product), about(r), fmt.Sprintf("%d/%d", r.Partition, r.Offset), stamp(r.ParkedAt))
+		t.Line(r.ID, r.State, r.Reason, commandline.Dash(r.Product), about(r), fmt.Sprintf("%d/%d", r.Partition, r.Offset), stamp(r.ParkedAt))
 	}
-	t.end()
-	return nil
+	return t.End()
 }
 
 func printLetter(w io.Writer, l ledger.Letter, asJSON bool) error {
@@ -84,31 +84,30 @@ func printLetter(w io.Writer, l ledger.Letter, asJSON bool) error {
 		verdict = l.Command.Result
 	}
 	if asJSON {
-		return printJSON(w, struct {
+		return commandline.JSON(w, struct {
 			letterView
 			Verdict string `json:"verdict"`
 			Key     []byte `json:"key"`     // base64
 			Payload []byte `json:"payload"` // base64
 		}{newLetterView(l.LetterRow), verdict, l.Key, l.Payload})
 	}
-	t := newTable(w)
-	t.line("id", l.ID)
-	t.line("state", l.State)
-	t.line("reason", l.Reason)
-	t.line("product", dash(l.Product))
-	t.line("what", about(l.LetterRow))
-	t.line("verdict", verdict)
-	t.line("record", fmt.Sprintf("%s, partition %d, offset %d, of %s", l.Topic, l.Partition, l.Offset, stamp(l.RecordedAt)))
-	t.line("parked at", stamp(l.ParkedAt))
-	t.line("key", readable(l.Key))
-	t.line("payload", readable(l.Payload))
-	t.end()
-	return nil
+	t := commandline.NewTable(w)
+	t.Line("id", l.ID)
+	t.Line("state", l.State)
+	t.Line("reason", l.Reason)
+	t.Line("product", commandline.Dash(l.Product))
+	t.Line("what", about(l.LetterRow))
+	t.Line("verdict", verdict)
+	t.Line("record", fmt.Sprintf("%s, partition %d, offset %d, of %s", l.Topic, l.Partition, l.Offset, stamp(l.RecordedAt)))
+	t.Line("parked at", stamp(l.ParkedAt))
+	t.Line("key", readable(l.Key))
+	t.Line("payload", readable(l.Payload))
+	return t.End()
 }
 
 func printResult(w io.Writer, a ledger.LetterAction, r ledger.LetterResult, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, struct {
+		return commandline.JSON(w, struct {
 			ledger.LetterResult
 			RequestID string `json:"request_id"`
 			Repeat    bool   `json:"repeat"`

@@ -160,25 +160,6 @@ func health(ctx context.Context, e environment, args []string) int {
 	return healthcheck.Command{Binary: "order-consumer", Service: service, Listen: adminListen}.Run(ctx, args, e.environ, e.stdout, e.stderr)
 }
 
-// parse reads a subcommand's flags. done says that the command is over, with that exit code.
-func parse(e environment, flags *flag.FlagSet, help string, args []string) (code int, done bool) {
-	flags.SetOutput(e.stderr)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(e.stderr, help)
-		flags.PrintDefaults()
-	}
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0, true
-	case err != nil:
-		return exitUsage, true
-	case flags.NArg() > 0:
-		_, _ = fmt.Fprintf(e.stderr, "%s: unexpected argument %q\n", flags.Name(), flags.Arg(0))
-		return exitUsage, true
-	}
-	return 0, false
-}
-
 // settings reads what a subcommand needs and no more. ok is false when a setting is at fault; that was printed.
 func settings[T any](e environment, load func(*config.Source) T) (value T, ok bool) {
 	value, err := config.Only(e.environ, service, load)

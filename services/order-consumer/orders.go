@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"hanjul/pkg/commandline"
 	"hanjul/pkg/config"
 	"hanjul/pkg/ledger"
 	"hanjul/pkg/order"
@@ -67,9 +68,9 @@ func showOrder(ctx context.Context, e environment, args []string) int {
 		return fail(e, exitFailed, fmt.Errorf("order %s: nothing is known of it", id))
 	}
 	if *asJSON {
-		err = printJSON(e.stdout, view)
+		err = commandline.JSON(e.stdout, view)
 	} else {
-		view.print(e.stdout)
+		err = view.print(e.stdout)
 	}
 	if err != nil {
 		return fail(e, exitFailed, err)
@@ -164,39 +165,39 @@ func (v *orderView) take(t ledger.OrderTrace) {
 	}
 }
 
-func (v orderView) print(w io.Writer) {
-	t := newTable(w)
-	defer t.end()
-	t.line("order", v.OrderID)
-	t.line("product", dash(v.Product))
+func (v orderView) print(w io.Writer) error {
+	t := commandline.NewTable(w)
+	t.Line("order", v.OrderID)
+	t.Line("product", commandline.Dash(v.Product))
 	if r := v.Row; r != nil {
-		t.line("verdict", fmt.Sprintf("%s%s, version %d, seq %d, at %s", r.State, bracketed(r.Reason), r.Version, r.Seq, stamp(r.JudgedAt)))
-		t.line("user", dash(shown(string(r.User)))+", hash "+string(r.UserHash))
-		t.line("quantity", r.Quantity)
-		t.line("place", r.Place)
+		t.Line("verdict", fmt.Sprintf("%s%s, version %d, seq %d, at %s", r.State, bracketed(r.Reason), r.Version, r.Seq, stamp(r.JudgedAt)))
+		t.Line("user", commandline.Dash(shown(string(r.User)))+", hash "+string(r.UserHash))
+		t.Line("quantity", r.Quantity)
+		t.Line("place", r.Place)
 	} else {
-		t.line("verdict", "none")
+		t.Line("verdict", "none")
 	}
 	for _, o := range v.Events {
 		published := "not published"
 		if o.Published {
 			published = "published"
 		}
-		t.line("event", fmt.Sprintf("seq %d %s, %d left, %s, id %s", o.Seq, o.Type, o.LeftAfter, published, o.ID))
+		t.Line("event", fmt.Sprintf("seq %d %s, %d left, %s, id %s", o.Seq, o.Type, o.LeftAfter, published, o.ID))
 	}
 	if l := v.Letter; l != nil {
-		t.line("dead letter", fmt.Sprintf("%d, %s (%s), partition %d, offset %d", l.ID, l.State, l.Reason, l.Partition, l.Offset))
+		t.Line("dead letter", fmt.Sprintf("%d, %s (%s), partition %d, offset %d", l.ID, l.State, l.Reason, l.Partition, l.Offset))
 	}
 	if s := v.Status; s != nil {
-		t.line("status", fmt.Sprintf("%s%s, version %d", s.State, bracketed(s.Reason), s.Version))
+		t.Line("status", fmt.Sprintf("%s%s, version %d", s.State, bracketed(s.Reason), s.Version))
 	} else {
-		t.line("status", "Redis knows none")
+		t.Line("status", "Redis knows none")
 	}
 	if v.Intent {
-		t.line("intent", "in Redis; its units are held")
+		t.Line("intent", "in Redis; its units are held")
 	} else {
-		t.line("intent", "none")
+		t.Line("intent", "none")
 	}
+	return t.End()
 }
 
 func bracketed(r order.Reason) string {

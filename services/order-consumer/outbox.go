@@ -3,13 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
+	"hanjul/pkg/commandline"
 	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/outbox"
@@ -46,21 +45,7 @@ Example:
 `
 
 func outboxCommand(ctx context.Context, e environment, args []string) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case "list":
-			return outboxList(ctx, e, args[1:])
-		case "stats":
-			return outboxStats(ctx, e, args[1:])
-		case "replay":
-			return outboxReplay(ctx, e, args[1:])
-		case "help", "-h", "-help", "--help":
-			_, _ = fmt.Fprint(e.stderr, outboxHelp)
-			return 0
-		}
-	}
-	_, _ = fmt.Fprint(e.stderr, "outbox: expected one of list, stats and replay\n\n", outboxHelp)
-	return exitUsage
+	return choose(ctx, e, "outbox", outboxHelp, []verb{{"list", outboxList}, {"stats", outboxStats}, {"replay", outboxReplay}}, args)
 }
 
 func outboxList(ctx context.Context, e environment, args []string) int {
@@ -87,13 +72,13 @@ func outboxList(ctx context.Context, e environment, args []string) int {
 		if err != nil {
 			return err
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		table := commandline.NewTable(e.stdout)
 		if !*asJSON {
-			_, _ = fmt.Fprintln(table, "SEQ\tTYPE\tID\tSUBJECT\tTOPIC\tCREATED\tPUBLISHED")
+			table.Line("SEQ", "TYPE", "ID", "SUBJECT", "TOPIC", "CREATED", "PUBLISHED")
 		}
 		for _, row := range rows {
 			if *asJSON {
-				if err := json.NewEncoder(e.stdout).Encode(row); err != nil {
+				if err := commandline.JSON(e.stdout, row); err != nil {
 					return err
 				}
 				continue
@@ -102,10 +87,9 @@ func outboxList(ctx context.Context, e environment, args []string) int {
 			if row.Published {
 				published = "yes"
 			}
-			_, _ = fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Seq, row.Type, row.ID, row.Subject, row.Topic,
-				row.CreatedAt.UTC().Format(time.RFC3339), published)
+			table.Line(row.Seq, row.Type, row.ID, row.Subject, row.Topic, row.CreatedAt.UTC().Format(time.RFC3339), published)
 		}
-		return table.Flush()
+		return table.End()
 	})
 }
 
@@ -121,27 +105,27 @@ func outboxStats(ctx context.Context, e environment, args []string) int {
 			return err
 		}
 		if *asJSON {
-			return json.NewEncoder(e.stdout).Encode(s)
+			return commandline.JSON(e.stdout, s)
 		}
-		table := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		table := commandline.NewTable(e.stdout)
 		age := time.Duration(0)
 		if s.Oldest != nil {
 			age = time.Since(*s.Oldest).Round(time.Second)
 		}
-		_, _ = fmt.Fprintf(table, "unpublished\t%d\toldest %s\n", s.Unpublished, age)
+		table.Line("unpublished", s.Unpublished, fmt.Sprint("oldest ", age))
 		for _, w := range s.Waiting {
-			_, _ = fmt.Fprintf(table, "product %s\t%d rows\toldest %s\n", w.Product, w.Rows, time.Since(w.Oldest).Round(time.Second))
+			table.Line(fmt.Sprint("product ", w.Product), fmt.Sprintf("%d rows", w.Rows), fmt.Sprint("oldest ", time.Since(w.Oldest).Round(time.Second)))
 		}
 		for _, p := range s.Partitions {
-			_, _ = fmt.Fprintf(table, "partition %s\tabout %d rows\t%d bytes\n", p.Name, p.Rows, p.Bytes)
+			table.Line("partition "+p.Name, fmt.Sprintf("about %d rows", p.Rows), fmt.Sprintf("%d bytes", p.Bytes))
 		}
 		for _, r := range s.Relays {
-			_, _ = fmt.Fprintf(table, "relay %d\t%s\t%d shards\n", r.Session, r.Address, r.Shards)
+			table.Line(fmt.Sprintf("relay %d", r.Session), r.Address, fmt.Sprintf("%d shards", r.Shards))
 		}
 		for _, r := range s.Replays {
-			_, _ = fmt.Fprintf(table, "replay %s of %s\t%s\t%d of %d to %s\n", r.ID, r.Product, r.State, r.Sent, r.Matched, r.Topic)
+			table.Line(fmt.Sprintf("replay %s of %s", r.ID, r.Product), r.State, fmt.Sprintf("%d of %d to %s", r.Sent, r.Matched, r.Topic))
 		}
-		return table.Flush()
+		return table.End()
 	})
 }
 

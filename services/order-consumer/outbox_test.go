@@ -20,7 +20,7 @@ func TestOutboxUsage(t *testing.T) {
 		code int
 		says []string
 	}{
-		{[]string{"outbox"}, 2, []string{"expected one of list, stats and replay"}},
+		{[]string{"outbox"}, 2, []string{"outbox: expected a subcommand"}},
 		{[]string{"outbox", "-help"}, 0, []string{"outbox replay"}},
 		{[]string{"outbox", "list", "-help"}, 0, []string{"Examples:"}},
 		{[]string{"outbox", "list"}, 2, []string{"--product"}},

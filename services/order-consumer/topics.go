@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"hanjul/pkg/commandline"
 	"hanjul/pkg/config"
 	"hanjul/pkg/kafka"
 )
@@ -64,7 +65,7 @@ func topics(ctx context.Context, e environment, args []string) int {
 			printRights(e.stdout, c, list)
 			return 0
 		}
-		if err := printJSON(e.stdout, list); err != nil {
+		if err := commandline.JSON(e.stdout, list); err != nil {
 			return fail(e, exitFailed, err)
 		}
 		return 0
