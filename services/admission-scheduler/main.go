@@ -39,6 +39,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == productsName {
 		return products(context.Background(), args[1:], environ, stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == peopleName {
+		return people(context.Background(), args[1:], environ, stdout, stderr)
+	}
 	flags := flag.NewFlagSet("admission-scheduler", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	validate := flags.Bool("validate", false, "check the settings, print every fault, or how long a stop may take, and end")
@@ -113,6 +116,7 @@ func usage(flags *flag.FlagSet) {
 	_, _ = fmt.Fprintln(w, "admission-scheduler lets people of every line through at their pace, and serves the operators' desk.")
 	_, _ = fmt.Fprintln(w, "\nSubcommands (admission-scheduler products -help tells more); without one the service runs:")
 	_, _ = fmt.Fprintf(w, "  %-11s  %s\n", productsName, productsSummary)
+	_, _ = fmt.Fprintf(w, "  %-11s  %s\n", peopleName, peopleSummary)
 	_, _ = fmt.Fprintf(w, "  %-11s  %s\n", healthcheck.Name, healthcheck.Summary)
 	_, _ = fmt.Fprintln(w, "\nFlags:")
 	flags.PrintDefaults()

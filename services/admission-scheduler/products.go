@@ -33,6 +33,7 @@ const productsHelp = `Products, as operators see and change them. Each change is
   products unhalt PRODUCT              let passes become orders again
   products close PRODUCT               end the sale for good (--reason, --yes)
   products restock PRODUCT             add units, or take unsold ones away (--units)
+  products revoke-passes PRODUCT       make every pass worthless that is out; whoever is admitted is handed another at the next poll
 
 Settings: HANJUL_OPERATOR_URL (http://localhost:8081 without it), HANJUL_OPERATOR_TOKEN or HANJUL_OPERATOR_TOKEN_FILE.
 A change that nobody answered may be asked for again with the --request-id that is printed: it is done at most once.
@@ -66,7 +67,7 @@ func verbs() map[string][]string {
 		"list": {"after", "limit"}, "show": nil,
 		"create": {"stock", "request-id"}, "set": {"request-id"},
 		"open": change(), "pause": change("reason"), "resume": change(), "close": change("reason", "yes"),
-		"halt": change(), "unhalt": change(), "restock": change("units"),
+		"halt": change(), "unhalt": change(), "restock": change("units"), "revoke-passes": change("reason"),
 	}
 }
 
@@ -112,7 +113,7 @@ func (a *asked) declare(flags *flag.FlagSet, name string) {
 	case "limit":
 		flags.IntVar(&a.limit, name, 100, "at most so many, 1 to 1000")
 	case "reason":
-		flags.StringVar(&a.reason, name, "", "shown to people, at most 200 bytes")
+		flags.StringVar(&a.reason, name, "", "shown to people (of revoke-passes: kept in the audit trail), at most 200 bytes")
 	case "yes":
 		flags.BoolVar(&a.yes, name, false, "it is meant: a closed product is never opened again")
 	case "stock":

@@ -76,6 +76,8 @@ func TestProducts(t *testing.T) {
 		{"halt demo --if-version 3 --request-id till-1", 0, []string{"version 4 (done before)"}},
 		{"set demo user_limit=2", 0, []string{"demo is open, orders halted; its settings have version 5"}},
 		{"unhalt demo", 0, []string{"demo is open; its settings have version 6"}},
+		{"revoke-passes demo --reason leaked --if-version 6", 0, []string{"demo is open; its settings have version 7"}},
+		{"revoke-passes demo --if-version 6", 1, []string{"version-conflict (409)"}},
 		{"pause demo --reason lunch", 0, []string{"demo is paused"}},
 		{"list --json", 0, []string{`"reason":"lunch"`, `"next":null`}},
 		{"resume demo", 0, []string{"demo is open"}},
