@@ -12,7 +12,7 @@ import (
 	"hanjul/pkg/commandline"
 )
 
-func TestRead(t *testing.T) {
+func TestArguments(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]struct {
 		more  bool

@@ -21,7 +21,7 @@ import (
 )
 
 // TestCases are faults that other waiting rooms had with passes, tickets and paths, by the numbers under which we keep them. 24 to 26 and 30 are
-// in TestAnswers, 9 in TestPublishedKeys, browsers in TestOrigins; those of the gate are in pkg/waitingroom and in admission-scheduler's admit.
+// in TestAnswers, 9 in TestPublishedKeys, 38 in TestLineStream, 40 and 42 in TestCrowd, browsers in TestOrigins; those of the gate are in pkg/waitingroom and in admission-scheduler's admit.
 func TestCases(t *testing.T) {
 	t.Parallel()
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -88,5 +89,25 @@ func TestCadence(t *testing.T) {
 	}
 	if got := c.at(1, 2); got < 1600 || got > 2400 {
 		t.Errorf("twice the load: %d ms", got)
+	}
+
+	// Whatever operators set, wherever somebody stands and whatever the load is: the pause of that distance, within a fifth.
+	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test's draws
+	pause := func() time.Duration { return time.Duration(10+rng.Int64N(60_000)) * time.Millisecond }
+	for range 20_000 {
+		c := Cadence{
+			Near: pause(), Mid: pause(), Far: pause(), NearWithin: 1 + rng.Int64N(1000), MidWithin: 1 + rng.Int64N(10_000), Busy: rng.Int64N(3000), Stretch: rng.Int64N(11),
+		}
+		position, load := 1+rng.Int64N(20_000), c.load(rng.Int64N(10_000), time.Duration(rng.Int64N(int64(time.Second))))
+		asked := c.Far
+		if position <= c.NearWithin {
+			asked = c.Near
+		} else if position <= c.MidWithin {
+			asked = c.Mid
+		}
+		least, most := 0.8*load*float64(asked.Milliseconds())-1, 1.2*load*float64(asked.Milliseconds()+1)
+		if got := float64(c.at(position, load)); load < 1 || load > float64(max(1, c.Stretch)) || got < least || got > most || got > float64(c.longest().Milliseconds()+1) {
+			t.Fatalf("%+v at %d under %g: %g ms, expected %g to %g", c, position, load, got, least, most)
+		}
 	}
 }
