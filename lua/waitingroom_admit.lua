@@ -39,6 +39,7 @@ local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is t
 local PRUNE = 100 -- records and orders forgotten per call
 local KEEP = 120  -- seconds of admits
 local AWAY = 200  -- people looked at for absence per call
+local GRACE = 100 -- graces ended per call
 local ZONE = 50000 -- most people near the front, whose absence is watched
 
 local function text(n) return string.format('%.0f', n) end
@@ -108,18 +109,28 @@ end
 
 -- U6, a slice, earliest expiry first.
 local expired = redis.call('ZRANGEBYSCORE', active, '-inf', text(running), 'WITHSCORES', 'LIMIT', 0, SWEEP)
+local users = {}
 for i = 1, #expired, 2 do
-  local user = expired[i]
-  local place = string.match(redis.call('HGET', who, user) or '', '^active|(%d+)|')
-  redis.call('ZREM', active, user)
-  if place then -- always, unless somebody else wrote here; the audit tells
-    redis.call('HSET', who, user, 'lapsed|' .. place .. '||' .. text(now_ms))
-    redis.call('ZADD', whot, text(now_ms), user)
-  end
+  users[#users + 1] = expired[i]
   if free then free[#free + 1] = tonumber(expired[i + 1]) + now_ms - running end
 end
-local lapsed = #expired / 2
-if lapsed > 0 then redis.call('HINCRBY', tally, 'lapsed', lapsed) end
+local lapsed = #users
+if lapsed > 0 then
+  local held_records, records, times = redis.call('HMGET', who, unpack(users)), {}, {}
+  for i, user in ipairs(users) do
+    local place = string.match(held_records[i] or '', '^active|(%d+)|')
+    if place then -- always, unless somebody else wrote here; the audit tells
+      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. place .. '||' .. text(now_ms)
+      times[#times + 1], times[#times + 2] = text(now_ms), user
+    end
+  end
+  redis.call('ZREM', active, unpack(users))
+  if #records > 0 then
+    redis.call('HSET', who, unpack(records))
+    redis.call('ZADD', whot, unpack(times))
+  end
+  redis.call('HINCRBY', tally, 'lapsed', lapsed)
+end
 if free then table.sort(free) end
 
 -- Forget, in slices, what no ticket can bring back any more. The decrement does the same; a line that nobody orders from has none.
@@ -173,18 +184,23 @@ local function unheard()
   absent, more_absent = #gone, #old == AWAY
 end
 if sale == 'open' then
-  local over = redis.call('ZRANGEBYSCORE', awaytill, '-inf', text(running), 'LIMIT', 0, SWEEP)
+  local over = redis.call('ZRANGEBYSCORE', awaytill, '-inf', text(running), 'LIMIT', 0, GRACE)
+  local records, times = {}, {}
   for _, user in ipairs(over) do
     local place = tonumber(redis.call('ZSCORE', away, user))
-    redis.call('ZREM', awaytill, user)
     if place then -- always; the audit tells
-      redis.call('ZREM', away, user)
-      redis.call('HSET', who, user, 'lapsed|' .. text(place) .. '||' .. text(now_ms))
-      redis.call('ZADD', whot, text(now_ms), user)
+      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. text(place) .. '||' .. text(now_ms)
+      times[#times + 1], times[#times + 2] = text(now_ms), user
       ended = ended + 1
     end
   end
+  if #over > 0 then
+    redis.call('ZREM', awaytill, unpack(over))
+    redis.call('ZREM', away, unpack(over))
+  end
   if ended > 0 then
+    redis.call('HSET', who, unpack(records))
+    redis.call('ZADD', whot, unpack(times))
     redis.call('HINCRBY', tally, 'lapsed', ended)
     redis.call('HINCRBY', tally, 'away_lapsed', ended)
   end
