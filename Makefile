@@ -121,7 +121,11 @@ churn: build ## judge many orders while consumers come and go every two seconds 
 
 .PHONY: bench
 bench: build ## the benchmarks, each beside its ceiling in the same run
-	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/... hanjul/services/queue-api/internal/httpapi/...
+	$(BIN)/hanjul-local with-servers -- go test -count=1 -timeout 15m -run '^$$' -bench . -benchtime 1x hanjul/e2e/bench/... hanjul/services/queue-api/internal/httpapi/... hanjul/services/admission-scheduler/internal/admit
+
+.PHONY: million
+million: ## what a person of a line of a million costs, in Redis and in queue-api (PEOPLE, 1000000)
+	HANJUL_MILLION_PEOPLE=$(or $(PEOPLE),1000000) go test -count=1 -timeout 30m -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x hanjul/services/queue-api/internal/live
 
 ##@ House
 
