@@ -32,7 +32,7 @@ const within = 30 * time.Second
 
 // world is one test's Redis, ledger and log of commands, with a product "p" that is open.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	url   string
 	keys  product.Keyspace
 	rdb   redis.UniversalClient
@@ -45,7 +45,7 @@ type world struct {
 
 const p = product.ID("p")
 
-func newWorld(t *testing.T, units int64, change func(*product.Settings)) *world {
+func newWorld(t testing.TB, units int64, change func(*product.Settings)) *world {
 	t.Helper()
 	fixture := localtest.Redis(t)
 	conn := redisconn.Config{Addrs: fixture.Addrs, Timeout: 5 * time.Second}
@@ -152,7 +152,7 @@ func (s *scheduler) count(t *testing.T, name string, labels ...string) float64 {
 }
 
 // until polls for an event.
-func until(t *testing.T, what string, happened func() bool) {
+func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	deadline := time.After(within)
 	ticker := time.NewTicker(2 * time.Millisecond)
@@ -230,7 +230,7 @@ func (w *world) lose() {
 
 // commands stand for the topic orders and, where answers is set, for the consumer behind it.
 type commands struct {
-	t       *testing.T
+	t       testing.TB
 	key     keyring.Key
 	books   *ledger.Ledger
 	counter *stock.Counter
