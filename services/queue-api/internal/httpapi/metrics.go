@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,10 +69,36 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) served(operation, class string) { m.requests.WithLabelValues(operation, class).Inc() }
+// counts are one operation's, found by their labels once and not for every call.
+type counts struct {
+	metrics   *Metrics
+	operation string
+	classes   [6]atomic.Pointer[prometheus.Counter]
+	hop       atomic.Pointer[prometheus.Observer]
+}
 
-func (m *Metrics) timed(operation string, took time.Duration) {
-	m.hops.WithLabelValues(operation).Observe(took.Seconds())
+func (m *Metrics) of(operation string) *counts { return &counts{metrics: m, operation: operation} }
+
+// served counts an answer by the class of its status.
+func (c *counts) served(status int) {
+	class := min(max(status/100, 0), len(c.classes)-1)
+	found := c.classes[class].Load()
+	if found == nil {
+		counter := c.metrics.requests.WithLabelValues(c.operation, strconv.Itoa(class)+"xx")
+		found = &counter
+		c.classes[class].Store(found)
+	}
+	(*found).Inc()
+}
+
+func (c *counts) timed(took time.Duration) {
+	found := c.hop.Load()
+	if found == nil {
+		observer := c.metrics.hops.WithLabelValues(c.operation)
+		found = &observer
+		c.hop.Store(found)
+	}
+	(*found).Observe(took.Seconds())
 }
 
 // waited compares a promise with what came of it, both in seconds; below 0 nobody knows.

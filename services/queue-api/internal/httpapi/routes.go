@@ -1,12 +1,10 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -57,13 +55,14 @@ func other(err error) route {
 
 // serve runs a verb within its time, turns its error or its panic into a problem, and counts and times the call.
 func (a *API) serve(call route) http.HandlerFunc {
+	counts := a.metrics.of(call.operation)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		a.calls.Add(1)
 		defer a.calls.Add(-1)
 		if !call.streams {
-			ctx, cancel := context.WithTimeout(r.Context(), a.cfg.RequestTimeout)
-			defer cancel()
+			ctx := limited(r.Context(), a.cfg.RequestTimeout)
+			defer ctx.end()
 			r = r.WithContext(ctx)
 		}
 		answer := &recorder{ResponseWriter: w}
@@ -76,9 +75,9 @@ func (a *API) serve(call route) http.HandlerFunc {
 				a.logger.ErrorContext(r.Context(), "handler panicked", "operation", call.operation, "err", err)
 			}
 		}
-		a.metrics.served(call.operation, strconv.Itoa(answer.status/100)+"xx")
+		counts.served(answer.status)
 		if !call.streams {
-			a.metrics.timed(call.operation, time.Since(began))
+			counts.timed(time.Since(began))
 		}
 	}
 }

@@ -301,8 +301,8 @@ func send(w http.ResponseWriter, status int, body any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	values := []string{"application/json", "nosniff"} // one piece of memory, under names in their canonical form
+	w.Header()["Content-Type"], w.Header()["X-Content-Type-Options"] = values[:1:1], values[1:]
 	w.WriteHeader(status)
 	_, _ = w.Write(text) // the client may have gone; there is nobody left to tell
 	return nil
