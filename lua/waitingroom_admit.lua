@@ -24,7 +24,8 @@
 -- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits, stood_ms, stood_for, away, ended}: reason is '' when it admitted as many as
 --   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'away', 'paused', 'closed' or 'not_open'; 'away'
 --   means that more may be absent than one run moves, so nobody was admitted yet; 'lag' is 'rate' with
---   a share below 1; next_ms is the time to the next token for both; waits are ms that a slot had been free before it was given to somebody
+--   a share below 1; next_ms is the time to the next token for both, and for 'capacity' to the end of
+--   the pass that ends first, 0 where there is none or time stands still; waits are ms that a slot had been free before it was given to somebody
 --   whom the capacity had held up; stood_ms of the time since the run before did not count for passes, for 'halted', 'deaf', 'held' (every
 --   unit left is held) or 'gap' (no run came); away were moved to away and ended lapsed there.
 -- Foreign: reads stock (owner stock).
@@ -294,5 +295,10 @@ tokens = tokens - n
 redis.call('HSET', clock, 'tokens', string.format('%.9f', tokens), 'refill_ms', text(now_ms))
 
 local next_ms = 0
-if reason == 'rate' or reason == 'lag' then next_ms = math.ceil((math.floor(tokens) + 1 - tokens) * 1000 / rate) end
+if reason == 'rate' or reason == 'lag' then
+  next_ms = math.ceil((math.floor(tokens) + 1 - tokens) * 1000 / rate)
+elseif reason == 'capacity' and stands == '' then
+  local first = redis.call('ZRANGE', active, 0, 0, 'WITHSCORES')[2]
+  if first then next_ms = math.max(1, tonumber(first) - running) end
+end
 return answer(reason, n, next_ms, waits)

@@ -47,6 +47,7 @@ type AdmitResult struct {
 	Waiting   int64         // people still waiting
 	Active    int64         // unexpired passes
 	NextToken time.Duration // of AdmitRate and AdmitLag: until the next token
+	NextEnd   time.Duration // of AdmitCapacity: until the first pass ends, unless it is used before; 0 for none, and while pass time stands still
 	// Stood is how much of the time since the last run of whichever scheduler did not count for passes, and why.
 	Stood    time.Duration
 	StoodFor Standstill
@@ -114,6 +115,9 @@ func (a *Admitter) AdmitShare(ctx context.Context, p product.ID, limit int, shar
 		Waiting: answer.Int(4), Active: answer.Int(5), NextToken: time.Duration(answer.Int(6)) * time.Millisecond,
 		Stood: time.Duration(answer.Int(8)) * time.Millisecond, StoodFor: Standstill(answer.Text(9)),
 		Away: int(answer.Int(10)), AwayLapsed: int(answer.Int(11)),
+	}
+	if result.Reason == AdmitCapacity {
+		result.NextToken, result.NextEnd = 0, result.NextToken
 	}
 	waits := answer.List(7)
 	for i := range waits.Len() {

@@ -82,6 +82,28 @@ func TestAdmitWithoutSettings(t *testing.T) {
 	}
 }
 
+// A line that is held up by its capacity says when the first pass ends, as long as pass time goes on.
+func TestAdmitTellsTheNextEnd(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	s := settings()
+	s.Rate, s.Burst, s.Capacity = 1000, 100, 2
+	b.open(s, 1, 10)
+	for n := range 4 {
+		b.join(user(n))
+	}
+	b.admit(2)
+	life := time.Duration(s.PassMS) * time.Millisecond
+	r := b.admitOnce(1)
+	if r.Reason != waitingroom.AdmitCapacity || r.NextEnd <= 0 || r.NextEnd > life || r.NextToken != 0 {
+		t.Fatalf("admit: %+v", r)
+	}
+	b.put(func(s *product.Settings) { s.Rate, s.Burst, s.Capacity, s.OrdersHalted = 1000, 100, 2, true })
+	if r := b.admitOnce(1); r.Reason != waitingroom.AdmitCapacity || r.NextEnd != 0 {
+		t.Fatalf("halted: %+v", r)
+	}
+}
+
 // Without tokens the answer says when the next comes.
 func TestAdmitRate(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,18 @@ func TestHintsMoveALine(t *testing.T) {
 	}
 }
 
+// The tick is far away, and nobody tells that a pass has ended: the scheduler knows when it will.
+func TestAPassThatEndsLetsTheNextOneThrough(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 100, func(s *product.Settings) { s.Rate, s.Burst, s.Capacity, s.PassMS = 1000, 100, 1, 1000 })
+	first := w.scheduler(nil)
+	w.open()
+	first.stop()
+	w.join(0, 3)
+	w.scheduler(rarely) // its first look finds them
+	until(t, "they are admitted, each when the pass before ends", func() bool { return w.view().Admitted == 3 })
+}
+
 // The stream alone moves a line that the capacity holds up, also when it was lost with its group; what it brought is acknowledged.
 func TestTheStreamOfSlotsMovesALine(t *testing.T) {
 	t.Parallel()

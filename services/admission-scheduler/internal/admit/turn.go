@@ -50,6 +50,9 @@ func (n *line) turn(ctx context.Context) (time.Duration, error) {
 		case result.Reason == waitingroom.AdmitRate || result.Reason == waitingroom.AdmitLag:
 			n.earliest = time.Now().Add(result.NextToken)
 			return min(max(plan.Every, result.NextToken), tick), nil
+		case result.NextEnd > 0:
+			// Nobody tells when a pass ends: it is looked for at that moment. Twice, or late: another look.
+			return min(n.rest(result.Reason), max(result.NextEnd, pace.Least)), nil
 		default:
 			return n.rest(result.Reason), nil
 		}
