@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,7 +97,37 @@ func pollAt(b *testing.B, waiting int) {
 	shop.Redis.AddHook(count)
 	const rounds = 7
 	beside(b, fmt.Sprintf("poll-%d", waiting), shop, asked{http.MethodGet, "/v1/products/" + string(shop.Product) + "/queue", "", http.StatusOK, 0.9, rounds}, people)
+	request, response := bytesOf(b, shop, people[len(people)/2])
+	fmt.Printf("bench poll-%d-bytes: %d sent by the caller, %d answered, heads included\n", waiting, request, response)
 	fmt.Printf("bench poll-%d-redis: %.1f commands for 1,000 polls, aim 5\n", waiting, float64(count.n.Load())*1000/float64(rounds*len(people)))
+}
+
+// bytesOf is what a poll and its answer take on the wire, as HTTP/1.1 without TLS.
+func bytesOf(b *testing.B, shop *apitest.Bundle, person *apitest.Person) (sent, answered int) {
+	b.Helper()
+	server := httptest.NewServer(shop.Handler)
+	defer server.Close()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, server.URL+"/v1/products/"+string(shop.Product)+"/queue", http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, value := range person.Header() {
+		request.Header.Set(name, value)
+	}
+	head, err := httputil.DumpRequestOut(request, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	response, err := server.Client().Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	text, err := httputil.DumpResponse(response, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return len(head), len(text)
 }
 
 // atPace prints the latency of orders that come at a pace, each counted from the moment at which it was to be sent.

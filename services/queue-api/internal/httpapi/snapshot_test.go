@@ -127,7 +127,7 @@ func TestEstimateAndProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == httpapi.MetricWaitRatio {
+		if f.GetName() == httpapi.MetricWaitRatio || f.GetName() == httpapi.MetricWaited {
 			if n := f.GetMetric()[0].GetHistogram().GetSampleCount(); n != 1 {
 				t.Fatalf("%d promises compared, want 1", n)
 			}

@@ -361,6 +361,15 @@ func (m *million) slices(c *crowd) {
 	aim := slowAim.Milliseconds()
 	fmt.Printf("bench million-slices: admit with every slice full p50 %.2f ms, most %.2f ms; of the processor p50 %.2f ms, most %.2f ms; %d runs, aim %d ms\n",
 		middle(runs), slices.Max(runs), middle(processor), slices.Max(processor), len(runs), aim)
+	ended, err := m.rdb.HLen(m.Context(), k.Who).Result()
+	m.check(err)
+	var bytes int64
+	for _, key := range []string{k.Who, k.WhoT} {
+		n, err := m.rdb.MemoryUsage(m.Context(), key, 10_000).Result()
+		m.check(err)
+		bytes += n
+	}
+	fmt.Printf("bench million-ended: %.0f bytes a person whose place ended, kept for a ticket's life\n", float64(bytes)/float64(ended))
 	fmt.Printf("bench million-slowest-script: %.2f ms (%s), aim %d ms\n", float64(m.longest.took.Microseconds())/1000, m.longest.script, aim)
 }
 
