@@ -32,6 +32,7 @@ var ErrCrowded = errors.New("too many calls wait for redis")
 // the others: it gets the context's error, and its call, when it was already under way, may still have run.
 type Shared struct {
 	redis.UniversalClient
+	breakers *breakers // nil without Guard
 
 	mu     sync.Mutex
 	lanes  map[*redis.Client]*lane // of the nodes for which something waits or is under way; one under nil without cluster mode
@@ -53,6 +54,7 @@ type call struct {
 	gone     atomic.Bool // its caller waits no more
 	byText   bool        // the node has met the hash and did not know it
 	lost     int         // answers that did not arrive
+	fault    error       // of the last of them
 	done     chan outcome
 }
 
@@ -88,6 +90,9 @@ func (s *Shared) run(ctx context.Context, script *Script, keys []string, args []
 		return nil, err
 	}
 	node, err := s.node(ctx, keys)
+	if err == nil {
+		err = s.refuse(node)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +122,14 @@ func (s *Shared) node(ctx context.Context, keys []string) (*redis.Client, error)
 		return nil, nil
 	}
 	return cluster.MasterForKey(ctx, keys[0])
+}
+
+// refuse returns an AwayError where the node is away, nil is the only one.
+func (s *Shared) refuse(node *redis.Client) error {
+	if only, ok := s.UniversalClient.(*redis.Client); ok {
+		node = only
+	}
+	return s.breakers.refuse(node)
 }
 
 func (s *Shared) push(node *redis.Client, c *call) error {
@@ -224,8 +237,10 @@ func (s *Shared) send(calls []*call) (again []*call, lost bool) {
 			c.byText = true
 			again = append(again, c)
 		case err != nil && c.lost < repeats && mayRepeat(err):
-			c.lost, lost = c.lost+1, true
+			c.lost, c.fault, lost = c.lost+1, err, true
 			again = append(again, c)
+		case c.fault != nil && Away(err) != nil:
+			c.done <- outcome{nil, c.fault} // it was sent before, so nobody knows whether it ran
 		default:
 			c.done <- outcome{values, err}
 		}
@@ -271,7 +286,7 @@ func mayRepeat(err error) bool {
 	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
-		return true
+		return Away(err) == nil
 	}
 	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "max number of clients"} {
 		if redis.HasErrorPrefix(err, prefix) {

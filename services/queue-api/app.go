@@ -74,9 +74,15 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 
-	rdb := redisconn.New(redisconn.ClientOptions(cfg.Redis))
+	options := redisconn.ClientOptions(cfg.Redis)
+	options.DialerRetries = 1 // calls are repeated, and the breaker is to know soon
+	rdb := redisconn.New(options)
 	keys := product.Keyspace{Prefix: cfg.KeyPrefix}
 	shared := redisconn.Share(rdb)
+	cfg.Breaker.Registerer, cfg.Breaker.Logger = registry, logger
+	if err := shared.Guard(cfg.Breaker); err != nil {
+		return nil, fmt.Errorf("guard redis: %w", err)
+	}
 	room, statuses := waitingroom.New(shared, keys), orderstatus.New(shared, keys, orderstatus.Config{})
 	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
@@ -108,7 +114,8 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	// In the order of the flow: sources first, so that each stops before what it feeds.
 	a.components = []lifecycle.Component{
 		gate.Component(),
-		beating(logger, beatEvery, cfg.Redis.Timeout, room.Beat),
+		// Past the breaker: a line whose people are not heard must not wait for the next try.
+		beating(logger, beatEvery, cfg.Redis.Timeout, func(ctx context.Context) error { return room.Beat(redisconn.Unguarded(ctx)) }),
 		// Before the server: its streams would never end by themselves, and it waits for them.
 		{Name: "streams", Run: beside(open.Run, beside(surface.Run, lines.Run)), StopWithin: stopStreams},
 		a.server.Component("storefront"),

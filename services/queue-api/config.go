@@ -25,6 +25,7 @@ type Config struct {
 
 	Redis     redisconn.Config
 	KeyPrefix string
+	Breaker   redisconn.BreakerConfig
 
 	Kafka           kafka.Config
 	KafkaPartitions int
@@ -68,6 +69,10 @@ func loadConfig(s *config.Source) Config {
 
 		Redis:     loadRedis(s),
 		KeyPrefix: redisconn.ReadKeyPrefix(s),
+		Breaker: redisconn.BreakerConfig{
+			Failures: s.Int("BREAKER_FAILURES", 5, 1, 1_000_000, "tries in a row that a node of Redis leaves unanswered until calls of it are refused at once"),
+			OpenFor:  s.Duration("BREAKER_OPEN", time.Second, 10*time.Millisecond, time.Minute, "how long they are refused, until a single call tries again"),
+		},
 
 		Kafka:            kafka.Settings(s, "queue-api"),
 		KafkaPartitions:  s.Int("KAFKA_PARTITIONS", 12, 1, 10_000, "partitions of every topic; must be what the topics have"),

@@ -23,9 +23,11 @@ const storePatience = 3 * time.Second
 func watch(logger *slog.Logger, registry prometheus.Registerer, cfg Config, rdb redis.UniversalClient, asking *kafka.Client) (*storewatch.Watch, error) {
 	return storewatch.New(storewatch.Config{Patience: storePatience, Registerer: registry, Logger: logger},
 		storewatch.Store{
-			Name:  "redis",
-			Check: func(ctx context.Context) (bool, error) { return checkRedis(ctx, logger, rdb, cfg.Redis.Mode) },
-			Ping:  func(ctx context.Context) error { return redisconn.Ping(ctx, rdb) },
+			Name: "redis",
+			Check: func(ctx context.Context) (bool, error) {
+				return checkRedis(redisconn.Unguarded(ctx), logger, rdb, cfg.Redis.Mode)
+			},
+			Ping: func(ctx context.Context) error { return redisconn.Ping(redisconn.Unguarded(ctx), rdb) },
 		},
 		storewatch.Store{
 			Name:  "kafka",

@@ -51,6 +51,7 @@ type Options struct {
 	Fault    func(step string) error // submit's crash
 	Redis    []string                // a Redis of the test's own; empty for the shared one
 	Timeout  time.Duration           // wait for Redis; 0 for 5 s
+	Breaker  redisconn.BreakerConfig // of the client
 	Streams  streams.Config          // bounds of the streams
 	Surface  func(*httpapi.Config)   // changes the surface's settings
 	Keys     func(*httpapi.Keys)     // changes the keys
@@ -124,8 +125,11 @@ func prepare(t testing.TB, o Options) *Bundle {
 		o.Timeout = 5 * time.Second
 	}
 	conn := redisconn.Config{Addrs: addrs, Timeout: o.Timeout}
-	rdb, once := redisconn.Share(redisconn.New(redisconn.ClientOptions(conn))), redisconn.New(redisconn.OnceOptions(conn))
+	options := redisconn.ClientOptions(conn)
+	options.DialerRetries = 1
+	rdb, once := redisconn.Share(redisconn.New(options)), redisconn.New(redisconn.OnceOptions(conn))
 	t.Cleanup(func() { _, _ = rdb.Close(), once.Close() })
+	check(t, rdb.Guard(o.Breaker))
 
 	b := &Bundle{
 		Product: "shoe", Redis: rdb, Names: product.Keyspace{Prefix: prefix}, Keys: Keys(t),

@@ -2,11 +2,14 @@ package httpapi_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
 	"hanjul/pkg/order"
+	"hanjul/pkg/redisconn"
 	"hanjul/services/queue-api/internal/apitest"
+	"hanjul/services/queue-api/internal/live"
 )
 
 // TestOutcomeUnknown cuts the way to Kafka's answer: the order is in the log later, and nobody was told that it failed (I12).
@@ -80,4 +83,56 @@ func TestRedisAway(t *testing.T) {
 			t.Fatal(c)
 		}
 	}
+}
+
+// TestRedisIsNotAskedWhileItIsAway: behind an open breaker joins, orders, and polls that no snapshot can answer are told when to come
+// again, with nothing sent; who waits is told the last snapshot. It stays so although Redis is back, until the next try.
+func TestRedisIsNotAskedWhileItIsAway(t *testing.T) {
+	t.Parallel()
+	server := ownRedis(t)
+	const openFor = time.Hour
+	b := apitest.New(t, apitest.Options{
+		Redis: server.addrs, Timeout: 500 * time.Millisecond, Breaker: redisconn.BreakerConfig{Failures: 3, OpenFor: openFor},
+		Live: live.Config{Every: time.Nanosecond, Wait: 30 * time.Second, StaleFor: time.Hour},
+	})
+	buyer := b.Admitted(t, "a")
+	people := queue(t, b, 3)
+	want(t, people[2].Poll(t), http.StatusOK, map[string]any{"position": 3.0, "stale": false})
+	if err := server.pause(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(a apitest.Answer) {
+		t.Helper()
+		wantProblem(t, a, http.StatusServiceUnavailable, "unavailable")
+		if wait, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 3*int(openFor.Seconds()) {
+			t.Fatal(a.Header)
+		}
+	}
+	apitest.Eventually(t, "refused at once", func() bool {
+		a := b.Person("b").Join(t)
+		wait, _ := strconv.Atoi(a.Header.Get("Retry-After"))
+		return wait > 1 // before it is open the answer is one second
+	})
+	for round := range 2 {
+		for range 50 {
+			refused(b.Person("b").Join(t))
+			refused(b.Person("b").Poll(t))
+			refused(people[0].Leave(t))
+			refused(buyer.Poll(t))
+			refused(buyer.Read(t, buyer.OrderID(t)))
+			refused(buyer.Order(t, 1, "k"))
+		}
+		apitest.Eventually(t, "an answer that says it is stale", func() bool {
+			a := people[2].Poll(t)
+			want(t, a, http.StatusOK, map[string]any{"status": "waiting", "position": 3.0})
+			return a.Body["stale"] == true && a.Body["age_ms"].(float64) > 1000
+		})
+		if round > 0 {
+			break
+		}
+		if err := server.resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantMessages(t, b, 0)
 }

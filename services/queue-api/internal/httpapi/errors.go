@@ -9,6 +9,7 @@ import (
 
 	"hanjul/pkg/order"
 	"hanjul/pkg/problem"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
@@ -126,6 +127,7 @@ func aboutOrder(err error, id order.ID) error {
 // fail writes the problem of an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	found := find(err)
+	away := redisconn.Away(err)
 	p := problem.Problem{Status: found.status, Type: found.typ, Title: found.title, RetryAfter: found.retry, Members: map[string]any{}}
 	for f := (*fault)(nil); errors.As(err, &f); err = f.err {
 		if f.field != "" {
@@ -143,6 +145,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("Location", orderURL(f.orderID))
 		}
 	}
+	if away != nil && found.status == http.StatusServiceUnavailable {
+		p.RetryAfter = away.RetryAfter
+	}
 	level := slog.LevelDebug
 	if found.status == http.StatusInternalServerError {
 		level = slog.LevelError
@@ -153,8 +158,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func find(err error) answer {
 	all := answers()
+	away := redisconn.Away(err) != nil // after everything that is said in other words
 	for _, known := range all {
-		if known.err != nil && errors.Is(err, known.err) {
+		if known.err != nil && (errors.Is(err, known.err) || away && known.err == errUnavailable) { //nolint:errorlint // an entry of the map itself
 			return known
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 )
 
@@ -32,6 +33,7 @@ type view struct {
 	state  waitingroom.ProductView
 	until  time.Time
 	asking *question
+	away   bool // the last question was refused, since Redis is away
 	warned bool
 }
 
@@ -53,7 +55,7 @@ func (v *views) get(ctx context.Context, p product.ID) (waitingroom.ProductView,
 	v.mu.Lock()
 	entry := v.all[p]
 	switch {
-	case entry == nil:
+	case entry == nil, entry.asking != nil && entry.away: // nobody waits while one tries whether Redis is back: the others are refused
 		v.mu.Unlock()
 		state, err := v.read(ctx, p)
 		if err == nil {
@@ -85,7 +87,7 @@ func (v *views) get(ctx context.Context, p product.ID) (waitingroom.ProductView,
 		asked.err = v.keep(p, asked.state)
 	}
 	v.mu.Lock()
-	entry.asking = nil
+	entry.asking, entry.away = nil, redisconn.Away(asked.err) != nil
 	v.mu.Unlock()
 	close(asked.answered)
 	return asked.state, asked.err
@@ -137,8 +139,8 @@ func (v *views) missing(ctx context.Context, p product.ID, err error) error {
 	}
 	known, err := v.room.InCatalogue(ctx, p)
 	switch {
-	case errors.Is(err, waitingroom.ErrNoCatalogue):
-		return errNotReady
+	case errors.Is(err, waitingroom.ErrNoCatalogue), redisconn.Away(err) != nil:
+		return errNotReady // the product's own node has answered
 	case err != nil:
 		return stored(err)
 	case !known:

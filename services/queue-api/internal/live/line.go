@@ -3,11 +3,13 @@ package live
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 )
 
@@ -34,6 +36,7 @@ type line struct {
 	lag    time.Duration
 	asking chan struct{} // closed when the refresh in hand ends
 	rest   time.Time     // no refresh is begun before
+	fault  error         // why Redis did not answer the last refresh; nil when it did
 
 	// Of the refresh in hand alone.
 	last   string
@@ -54,7 +57,7 @@ func (l *line) look(place product.Place) (Look, bool) {
 	if !l.held || age > l.lines.cfg.StaleFor {
 		return Look{}, false
 	}
-	look := Look{View: l.view, Head: l.places.first(), Flow: l.flow, Age: age, Lag: l.lag}
+	look := Look{View: l.view, Head: l.places.first(), Flow: l.flow, Age: age, Lag: l.lag, Away: redisconn.Away(l.fault) != nil}
 	if rank, waits := l.places.rank(place); waits {
 		look.Position = int64(rank) + 1
 	}
@@ -79,7 +82,8 @@ func (l *line) survey(places []product.Place, positions []int64) (Look, bool) {
 }
 
 // refresh brings the line up to date if it is due: whoever comes first begins, and everybody waits a little for the end. The refresh is
-// everybody's: it does not end with the call that began it, and while Redis does not answer there is one, not one for each poll.
+// everybody's: it does not end with the call that began it, and while Redis does not answer there is one, not one for each poll. Nobody
+// waits for one after another that Redis did not answer, while the snapshot can be told, or Redis is not asked anyway.
 func (l *line) refresh(ctx context.Context) {
 	now := time.Now()
 	l.mu.RLock()
@@ -95,8 +99,9 @@ func (l *line) refresh(ctx context.Context) {
 		go l.run(context.WithoutCancel(ctx), l.asking)
 	}
 	asked := l.asking
+	vain := l.fault != nil && (l.held && now.Sub(l.at) <= l.lines.cfg.StaleFor || redisconn.Away(l.fault) != nil)
 	l.mu.Unlock()
-	if asked == nil {
+	if asked == nil || vain {
 		return
 	}
 	limit := time.NewTimer(l.lines.cfg.Wait)
@@ -117,7 +122,10 @@ func (l *line) run(ctx context.Context, asked chan struct{}) {
 		l.tell(ctx)
 	}
 	l.mu.Lock()
-	l.lag, l.asking = took, nil
+	l.lag, l.asking, l.fault = took, nil, nil
+	if err != nil && !errors.Is(err, waitingroom.ErrNotReady) && !errors.Is(err, errTooLong) {
+		l.fault = err
+	}
 	l.rest = began.Add(max(rest, l.lines.cfg.Every))
 	if err == nil {
 		l.rest = time.Time{} // its age says when the next is due
@@ -125,9 +133,14 @@ func (l *line) run(ctx context.Context, asked chan struct{}) {
 	l.mu.Unlock()
 	close(asked)
 	l.lines.metrics.refreshed(err, took)
-	if err != nil && !errors.Is(err, waitingroom.ErrNotReady) {
-		l.lines.logger.WarnContext(ctx, "line not refreshed", "product", l.product, "err", err)
+	if err == nil || errors.Is(err, waitingroom.ErrNotReady) {
+		return
 	}
+	level := slog.LevelWarn
+	if redisconn.Away(err) != nil {
+		level = slog.LevelDebug // the breaker said it once
+	}
+	l.lines.logger.Log(ctx, level, "line not refreshed", "product", l.product, "err", err)
 }
 
 // follow makes the changes since the last refresh, or begins with the line. After an error nothing has changed, except that a product

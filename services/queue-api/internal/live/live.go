@@ -53,6 +53,7 @@ type Look struct {
 	Flow     Flow
 	Age      time.Duration // since the moment, at most
 	Lag      time.Duration // how long the last refresh took
+	Away     bool          // the last refresh was refused, since Redis is away
 }
 
 // Stale says that the look is older than StaleAfter.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -152,12 +153,14 @@ func TestLinesAgainstRedis(t *testing.T) {
 type fake struct {
 	calls atomic.Int64
 	fail  atomic.Bool
-	hold  chan struct{} // a refresh waits for it; nil for none
+	err   error // what it fails with; nil for a word
+	hangs atomic.Bool
+	hold  chan struct{} // a refresh that hangs waits for it
 }
 
 func (f *fake) Watch(ctx context.Context, _ product.ID, after string) (waitingroom.Changed, error) {
 	f.calls.Add(1)
-	if f.hold != nil {
+	if f.hangs.Load() {
 		select {
 		case <-f.hold:
 		case <-ctx.Done():
@@ -165,7 +168,7 @@ func (f *fake) Watch(ctx context.Context, _ product.ID, after string) (waitingro
 		}
 	}
 	if f.fail.Load() {
-		return waitingroom.Changed{}, errors.New("away")
+		return waitingroom.Changed{}, cmp.Or(f.err, errors.New("away"))
 	}
 	return waitingroom.Changed{Known: true, Last: after, View: waitingroom.ProductView{Waiting: 3, Inc: 1}}, nil
 }
@@ -243,10 +246,39 @@ func TestLines(t *testing.T) {
 		})
 	})
 
+	t.Run("NobodyWaitsForARefreshThatRedisLeftUnanswered", func(t *testing.T) {
+		t.Parallel()
+		for name, err := range map[string]error{"unanswered": errors.New("away"), "refused": &redisconn.AwayError{}} {
+			synctest.Test(t, func(t *testing.T) {
+				room := &fake{err: err, hold: make(chan struct{})}
+				l := lines(t, room, nil, Config{StaleFor: 10 * time.Second, Timeout: time.Hour})
+				find(t, l, true)
+				room.fail.Store(true)
+				time.Sleep(2 * time.Second)
+				find(t, l, true)
+				room.hangs.Store(true)
+				for range 5 {
+					time.Sleep(time.Second)
+					began := time.Now()
+					if look := find(t, l, true); !look.Stale() || look.Away != (name == "refused") || time.Since(began) != 0 {
+						t.Fatalf("%s: stale %v, away %v, after %s", name, look.Stale(), look.Away, time.Since(began))
+					}
+				}
+				room.fail.Store(false)
+				close(room.hold)
+				synctest.Wait()
+				if look := find(t, l, true); look.Away || look.Stale() {
+					t.Fatalf("%s: %+v", name, look)
+				}
+			})
+		}
+	})
+
 	t.Run("ASlowProductDelaysNoOther", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			slow := &fake{hold: make(chan struct{})}
+			slow.hangs.Store(true)
 			l := lines(t, both{slow, &fake{}}, nil, Config{})
 			slowly, began := make(chan bool), time.Now()
 			go func() { _, found := l.Find(t.Context(), "slow", 6); slowly <- found }()

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"hanjul/pkg/kafka"
+	"hanjul/pkg/redisconn"
 )
 
 // The names of this package's metrics.
@@ -88,6 +89,9 @@ func outcomeLabel(a Answer, err error) string {
 		if errors.Is(err, known.err) {
 			return known.label
 		}
+	}
+	if redisconn.Away(err) != nil {
+		return "away"
 	}
 	return "failed"
 }

@@ -19,10 +19,11 @@ import (
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 )
 
-// What Submit returns instead of an answer. But for ErrOutcomeUnknown nothing was sent by this call.
+// What Submit returns instead of an answer, beside a redisconn.AwayError. But for ErrOutcomeUnknown nothing was sent by this call.
 var (
 	// ErrBusy: no slot, or too many orders bound and not judged. The pass is untouched.
 	ErrBusy = errors.New("too many orders on their way")
@@ -168,6 +169,9 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 	// From here on the caller may go: what it began is finished.
 	ctx = context.WithoutCancel(ctx)
 	bound, err := s.bind(ctx, r, command)
+	if redisconn.Away(err) != nil {
+		return Answer{}, fmt.Errorf("bind order %s: %w", r.Pass.OrderID, err) // it was not sent
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("bind order %s: %w: %w", r.Pass.OrderID, ErrOutcomeUnknown, err)
 	}
