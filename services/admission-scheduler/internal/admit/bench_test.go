@@ -25,6 +25,7 @@ import (
 const (
 	slotLines = 10 // at the same time, each with a capacity of one
 	slotsEach = 50 // that become free, one after the other, in each
+	endsEach  = 20 // of passes that live for a second, the least there is
 	slotAim   = 20 * time.Millisecond
 )
 
@@ -52,6 +53,11 @@ func BenchmarkSlotLatency(b *testing.B) {
 
 func slotLatency(b *testing.B, name string, set []admit.Trigger, expired bool) {
 	b.Helper()
+	oneAtATime, each := func(s *product.Settings) { s.Rate, s.Burst, s.Capacity = 100_000, 1000, 1 }, slotsEach
+	if expired {
+		bounded := oneAtATime
+		oneAtATime, each = func(s *product.Settings) { bounded(s); s.PassMS = 1000 }, endsEach
+	}
 	w := newWorld(b, 1_000_000, oneAtATime)
 	ids := []product.ID{p}
 	for n := 1; n < slotLines; n++ {
@@ -81,7 +87,7 @@ func slotLatency(b *testing.B, name string, set []admit.Trigger, expired bool) {
 	for _, id := range ids {
 		group.Go(func() {
 			line := &slotLine{w: w, id: id}
-			for range slotsEach {
+			for range each {
 				waited, ok := line.next(b, expired)
 				if !ok {
 					return
@@ -101,9 +107,6 @@ func slotLatency(b *testing.B, name string, set []admit.Trigger, expired bool) {
 	fmt.Printf("bench %s: p50 %.1f ms, p99 %.1f ms of %d slots, aim %d ms\n", name,
 		ms(took[len(took)/2]), ms(took[len(took)*99/100]), len(took), slotAim.Milliseconds())
 }
-
-// oneAtATime bounds a line by its capacity alone.
-func oneAtATime(s *product.Settings) { s.Rate, s.Burst, s.Capacity = 100_000, 1000, 1 }
 
 // slotLine is one line with its only slot.
 type slotLine struct {
@@ -134,12 +137,12 @@ func (l *slotLine) next(b *testing.B, expired bool) (time.Duration, bool) {
 	if !l.join(b) {
 		return 0, false
 	}
-	<-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)) //nolint:gosec // no secret; by then the capacity is known to hold people up
 	var freed time.Time
 	var err error
 	if expired {
 		freed, err = l.expire(b.Context())
 	} else {
+		<-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)) //nolint:gosec // no secret; by then the capacity is known to hold people up
 		freed = time.Now()
 		err = l.give(b.Context())
 	}
@@ -222,16 +225,8 @@ func (l *slotLine) give(ctx context.Context) error {
 	return err
 }
 
-// expire makes the pass end in a moment, as if it had been given out with a shorter life, with the lease that queue-api writes for it.
+// expire has the lease written that queue-api writes for a pass, and tells when both end.
 func (l *slotLine) expire(ctx context.Context) (time.Time, error) {
-	end := time.Now().Add(20*time.Millisecond + rand.N(100*time.Millisecond)).Truncate(time.Millisecond) //nolint:gosec // no secret
-	k := l.w.keys.Product(l.id)
-	still, err := l.w.rdb.HGet(ctx, k.Clock, "still_ms").Int64()
-	if err == nil {
-		err = l.w.room.Lease(ctx, l.id, l.who, end)
-	}
-	if err == nil {
-		err = l.w.rdb.ZAddXX(ctx, k.Active, redis.Z{Score: float64(end.UnixMilli() - still), Member: string(l.who)}).Err()
-	}
-	return end, err
+	end := time.UnixMilli(l.has.LeaseEndMS)
+	return end, l.w.room.Lease(ctx, l.id, l.who, end)
 }
