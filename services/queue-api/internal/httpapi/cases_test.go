@@ -232,6 +232,48 @@ func TestCases(t *testing.T) {
 		wantMessages(t, b, 0)
 	})
 
+	// An error page in the middle of the wait put people out of the line. Here every second call of Redis is lost while they join and ask, and nobody's
+	// place changes.
+	t.Run("Case35AFaultCostsNobodyThePlace", func(t *testing.T) {
+		t.Parallel()
+		const people = 20
+		b := apitest.New(t, apitest.Options{})
+		lossy := &lossy{}
+		b.Redis.AddHook(lossy)
+		// tries asks until there is an answer; in between there is nothing but 503 with the time to come again.
+		tries := func(what string, call func(testing.TB) apitest.Answer) (last apitest.Answer) {
+			apitest.Eventually(t, what, func() bool {
+				if last = call(t); last.Status == http.StatusServiceUnavailable {
+					wantProblem(t, last, http.StatusServiceUnavailable, last.Problem())
+					return false
+				}
+				if last.Status != http.StatusOK && last.Status != http.StatusCreated {
+					t.Fatal(what, last)
+				}
+				return true
+			})
+			return last
+		}
+		var before float64
+		for n := range people {
+			p := b.Person(product.UserID(strconv.Itoa(n)))
+			place, _ := tries("join", p.Join).Body["place"].(float64)
+			if place <= before {
+				t.Fatalf("%.0f behind %.0f", place, before)
+			}
+			before = place
+			for range 3 {
+				want(t, tries("poll", p.Poll), http.StatusOK, map[string]any{"status": "waiting", "place": place, "position": float64(n + 1)})
+				want(t, tries("poll without the ticket", b.Person(p.User).Poll), http.StatusOK, map[string]any{"status": "waiting", "place": place})
+			}
+			want(t, tries("join again", p.Join), http.StatusOK, map[string]any{"already_in_line": true, "place": place})
+		}
+		lossy.off.Store(true)
+		if v, err := b.Room.View(t.Context(), b.Product); err != nil || v.Waiting != people {
+			t.Fatal(v, err)
+		}
+	})
+
 	// What fails while somebody orders must not cost the attempt: half of what goes to Redis is lost here, on the way there or on the way back.
 	t.Run("Case39FaultsCostNobodyTheOrder", func(t *testing.T) {
 		t.Parallel()
