@@ -68,6 +68,7 @@ type Stream struct {
 	Problem  string
 	response *http.Response
 	lines    *bufio.Scanner
+	socket   *socket // instead of lines
 }
 
 // Watch opens a stream for the person's order; lastEventID is sent unless it is empty.
@@ -108,7 +109,13 @@ func watch(t testing.TB, address string, header map[string]string, lastEventID s
 }
 
 // Close ends the stream as a reader does who goes away. Safe to repeat.
-func (s *Stream) Close() { _ = s.response.Body.Close() }
+func (s *Stream) Close() {
+	if s.socket != nil {
+		_ = s.socket.conn.CloseNow()
+		return
+	}
+	_ = s.response.Body.Close()
+}
 
 // Next reads one event with a name, past comments and pauses.
 func (s *Stream) Next(t testing.TB) Event {
@@ -123,6 +130,9 @@ func (s *Stream) Next(t testing.TB) Event {
 // Any reads whatever comes next.
 func (s *Stream) Any(t testing.TB) Event {
 	t.Helper()
+	if s.socket != nil {
+		return s.socket.any(t)
+	}
 	var e Event
 	for s.lines.Scan() {
 		line := s.lines.Text()
@@ -158,6 +168,10 @@ func (s *Stream) Beat(t testing.TB) {
 // End fails unless the stream ends here, without an error.
 func (s *Stream) End(t testing.TB) {
 	t.Helper()
+	if s.socket != nil {
+		s.socket.end(t)
+		return
+	}
 	for s.lines.Scan() {
 		if line := s.lines.Text(); line != "" {
 			t.Fatalf("after the end: %q", line)

@@ -24,7 +24,10 @@ const streamsOpen = 2_000
 // sockets, which take none of it.
 func BenchmarkStreams(b *testing.B) {
 	for range b.N {
-		for form, upgrade := range map[string]string{"events": ""} {
+		for form, upgrade := range map[string]string{
+			"events":  "",
+			"sockets": "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+		} {
 			shop := apitest.New(b, apitest.Options{
 				Live:    live.Config{Every: 250 * time.Millisecond, Wait: 30 * time.Second, Timeout: 30 * time.Second},
 				Streams: streams.Config{Max: 2 * streamsOpen, PerUser: streamsOpen},

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"hanjul/pkg/ticket"
 	"hanjul/services/queue-api/internal/apitest"
 	"hanjul/services/queue-api/internal/httpapi"
@@ -22,7 +24,7 @@ import (
 // inBoth runs a test over each way that a stream in line can be read.
 func inBoth(t *testing.T, name string, test func(t *testing.T, open opener)) {
 	t.Helper()
-	for form, open := range map[string]opener{"Events": apitest.WatchLine} {
+	for form, open := range map[string]opener{"Events": apitest.WatchLine, "Socket": apitest.WatchLineBySocket} {
 		t.Run(name+"/"+form, func(t *testing.T) {
 			t.Parallel()
 			test(t, open)
@@ -329,6 +331,56 @@ func counted(t *testing.T, b *apitest.Bundle, name string) (sum float64) {
 	return sum
 }
 
+// TestSockets: what is no handshake is a problem as others are, a socket is opened for no page of another origin, and a reader who talks is
+// turned away.
+func TestSockets(t *testing.T) {
+	t.Parallel()
+	b, base := inLine(t, apitest.Options{Surface: func(c *httpapi.Config) {
+		var err error
+		if c.Origins, err = httpapi.NewOrigins([]string{shop}); err != nil {
+			t.Fatal(err)
+		}
+	}})
+	p := queue(t, b, 1)[0]
+	address := streamURL(t, p)
+	ask := func(change func(http.Header)) apitest.Answer {
+		t.Helper()
+		header := map[string]string{}
+		asked := apitest.Handshake()
+		change(asked)
+		for name := range asked {
+			header[name] = asked.Get(name)
+		}
+		return b.Do(t, apitest.Call{Method: http.MethodGet, Path: address, Header: header})
+	}
+	wantProblem(t, ask(func(h http.Header) { h.Set("Sec-WebSocket-Version", "8") }), http.StatusBadRequest, "malformed-request")
+	wantProblem(t, ask(func(h http.Header) { h.Del("Sec-WebSocket-Key") }), http.StatusBadRequest, "malformed-request")
+	wantProblem(t, ask(func(h http.Header) { h.Set("Connection", "close") }), http.StatusBadRequest, "malformed-request")
+	for _, origin := range []string{"https://evil.example", "null"} {
+		wantProblem(t, ask(func(h http.Header) { h.Set("Origin", origin) }), http.StatusForbidden, "origin-refused")
+	}
+	wantProblem(t, ask(func(h http.Header) { h.Set("Sec-Fetch-Site", "cross-site") }), http.StatusForbidden, "origin-refused")
+
+	conn, _, err := websocket.Dial(t.Context(), base+address, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {shop}}}) //nolint:bodyclose // there is none that must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.CloseNow() }()
+	if _, _, err = conn.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // the standing may change meanwhile
+		_, _, err = conn.Read(t.Context())
+	}
+	if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Fatal(err)
+	}
+	apitest.Eventually(t, "gone", func() bool { return lineEnded(t, b, "gone") == 1 })
+}
+
 // TestStreamsForTheNearest are offered, and to who holds a pass; the others are told why not.
 func TestStreamsForTheNearest(t *testing.T) {
 	t.Parallel()
@@ -424,6 +476,16 @@ func TestTokensOfStreams(t *testing.T) {
 // TestLineStreamOfASlowReader is cut when the reader stops reading, and its place is free again.
 func TestLineStreamOfASlowReader(t *testing.T) {
 	t.Parallel()
+	for form, head := range map[string]http.Header{"Events": {}, "Socket": apitest.Handshake()} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			slowReader(t, head)
+		})
+	}
+}
+
+func slowReader(t *testing.T, head http.Header) {
+	t.Helper()
 	b := apitest.New(t, apitest.Options{Streams: streams.Config{Max: 1}, Surface: func(c *httpapi.Config) {
 		c.Heartbeat, c.StreamWrite = 5*time.Millisecond, 50*time.Millisecond
 	}})
@@ -440,11 +502,12 @@ func TestLineStreamOfASlowReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header = head
 	if err := request.Write(client); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(client)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
+	for lines.Scan() && lines.Text() != "" { // the head, and no more
 	}
 	apitest.Eventually(t, "cut", func() bool { return lineEnded(t, b, "slow") == 1 })
 	if streamURL(t, p) == "" {

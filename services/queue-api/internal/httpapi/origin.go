@@ -40,7 +40,7 @@ func NewOrigins(origins []string) (Origins, error) {
 }
 
 // across stands in front of the surface for what browsers do on behalf of pages. A change that a page of another origin asks for is refused
-// before anything is looked at, and so is the question whether it may; programs that are no browsers name no origin and are let through. A page that
+// before anything is looked at, and so are a socket and the question whether it may; programs that are no browsers name no origin and are let through. A page that
 // may call is told so; one that may not cannot read the answer, whatever it is.
 func (a *API) across(next http.Handler) http.Handler {
 	refuse := a.serve(route{operation: "other", handle: func(http.ResponseWriter, *http.Request) error {
@@ -66,12 +66,22 @@ func (a *API) across(next http.Handler) http.Handler {
 		switch {
 		case asks && origins.listed[origin]:
 			preflight(w, r)
-		case asks, origins.check.Check(r) != nil:
+		case asks, origins.check.Check(changing(r)) != nil:
 			refuse(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// changing is a call as the check is to see it: opening a socket is a GET that a page of any origin may send, and read what comes (F30).
+func changing(r *http.Request) *http.Request {
+	if r.Header.Get("Upgrade") == "" {
+		return r
+	}
+	asked := r.WithContext(r.Context()) // a copy
+	asked.Method = http.MethodPost
+	return asked
 }
 
 // public lets pages of every origin read an answer that is the same for everybody, so that one copy in a cache serves all of them.

@@ -30,8 +30,8 @@ const (
 	askAgain = 2 * time.Second
 )
 
-// watchStanding streams to a person what status would tell, whenever it changes, until there is nothing more to wait for. The address says
-// who it is. The connection is taken from the server before the first event is written, since what the server keeps for a call (buffers, the
+// watchStanding streams to a person what status would tell, whenever it changes, until there is nothing more to wait for, as server-sent
+// events or over a WebSocket, whichever is asked for. The address says who it is. The connection is taken from the server before the first event is written, since what the server keeps for a call (buffers, the
 // request, a deep stack) is far more than a stream needs: what is left is a goroutine that waits for something to say and one that waits for
 // the reader to go.
 func (a *API) watchStanding(w http.ResponseWriter, r *http.Request) error {
@@ -55,14 +55,19 @@ func (a *API) watchStanding(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if id, rest := first.digests(); id == seen {
-		if f.finished() {
+		if f.finished() && !wantsSocket(r) {
 			member.Close()
 			w.WriteHeader(http.StatusNoContent) // which tells a browser not to connect again
 			return nil
 		}
 		f.seen, f.rest = id, rest
 	}
-	if f.out, err = a.openEvents(w); err != nil {
+	if wantsSocket(r) {
+		f.out, err = a.openSocket(w, r)
+	} else {
+		f.out, err = a.openEvents(w)
+	}
+	if err != nil {
 		member.Close()
 		return err
 	}
