@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"hanjul/deploy/local"
 	"hanjul/deploy/local/localtest"
 	"hanjul/pkg/redisconn"
 )
@@ -76,15 +77,21 @@ func (g *gated) Read(p []byte) (int, error) {
 func shared(t *testing.T) (*redisconn.Shared, *gate, string) {
 	t.Helper()
 	fixture := localtest.Redis(t)
+	rdb, g := sharedAt(t, redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode)})
+	return rdb, g, fixture.Prefix
+}
+
+func sharedAt(t *testing.T, c redisconn.Config) (*redisconn.Shared, *gate) {
+	t.Helper()
 	g := &gate{wrote: make(chan struct{}, 1000), open: make(chan struct{})}
-	options := redisconn.ClientOptions(patient(redisconn.Config{Addrs: fixture.Addrs, Mode: redisconn.Mode(fixture.Mode)}))
+	options := redisconn.ClientOptions(patient(c))
 	options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &gated{Conn: conn, gate: g}, err
 	}
 	rdb := redisconn.Share(redisconn.New(options))
 	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb, g, fixture.Prefix
+	return rdb, g
 }
 
 // Whoever calls gets the answer to the own call, over all nodes of a cluster, however calls meet in pipelines; a script's error is the
@@ -176,41 +183,56 @@ func TestSharedCallerGivesUp(t *testing.T) {
 	}
 }
 
-// A connection breaks in the middle of the answers: who was answered is not asked again, the others are, and all get their own answer.
+// A connection breaks in the middle of the answers: who was answered is not asked again, in every mode, the others are, and all get their
+// own answer.
 func TestSharedLosesAConnectionInThePipeline(t *testing.T) {
 	t.Parallel()
-	rdb, g, prefix := shared(t)
-	script := count()
-	under := held(t, rdb, g, script, prefix+"{k}")
-	const callers = 100
-	answers := make([]int64, callers)
-	var wg sync.WaitGroup
-	var begun sync.WaitGroup
-	for i := range callers {
-		begun.Add(1)
-		wg.Go(func() {
-			begun.Done()
-			word := fmt.Sprintf("word of %d", i)
-			answer, err := script.Run(t.Context(), rdb, []string{fmt.Sprintf("%s{k}%d", prefix, i)}, word)
-			if err != nil || answer.Text(0) != word {
-				t.Errorf("%d: %v, %v", i, answer, err)
-				return
+	for _, standalone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("standalone %v", standalone), func(t *testing.T) {
+			t.Parallel()
+			server := localtest.RedisWith(t, local.RedisOptions{Standalone: standalone})
+			rdb, g := sharedAt(t, redisconn.Config{Addrs: []string{server.Addr()}, Mode: redisconn.Mode(server.Mode())})
+			script := count()
+			under := held(t, rdb, g, script, "{k}")
+			const callers = 100
+			answers := make([]int64, callers)
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() {
+					word := fmt.Sprintf("word of %d", i)
+					answer, err := script.Run(t.Context(), rdb, []string{fmt.Sprintf("{k}%d", i)}, word)
+					if err != nil || answer.Text(0) != word {
+						t.Errorf("%d: %v, %v", i, answer, err)
+						return
+					}
+					answers[i] = answer.Int(1)
+				})
 			}
-			answers[i] = answer.Int(1)
+			for deadline := time.Now().Add(time.Minute); rdb.Waiting() < callers; runtime.Gosched() {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d wait", rdb.Waiting())
+				}
+			}
+			g.cut.Store(2) // of the call that is held, and of those that wait behind it
+			g.release()
+			if err := <-under; err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+			once := 0
+			for i, answered := range answers {
+				ran, err := rdb.Get(t.Context(), fmt.Sprintf("{k}%d", i)).Int64()
+				if err != nil || ran != answered || ran > 3 {
+					t.Fatalf("%d ran %d times and was answered %d: %v", i, ran, answered, err)
+				}
+				if ran == 1 {
+					once++
+				}
+			}
+			if once == 0 || once == callers {
+				t.Fatalf("%d of %d were asked once", once, callers)
+			}
 		})
-	}
-	begun.Wait()
-	g.cut.Store(2) // of the call that is held, and of those that wait behind it
-	g.release()
-	if err := <-under; err != nil {
-		t.Fatal(err)
-	}
-	wg.Wait()
-	for i, answered := range answers {
-		ran, err := rdb.Get(t.Context(), fmt.Sprintf("%s{k}%d", prefix, i)).Int64()
-		if err != nil || ran != answered || ran > 3 {
-			t.Fatalf("%d ran %d times and was answered %d: %v", i, ran, answered, err)
-		}
 	}
 }
 
