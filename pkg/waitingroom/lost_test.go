@@ -57,7 +57,10 @@ func TestLostAnswers(t *testing.T) {
 		b.join(user(n))
 	}
 	b.awaitTokens()
-	b.admit(1) // every script is known to the server now
+	b.admit(1)
+	expired := b.request(user(99), 1, 1)
+	expired.ExpiresMS = 1000
+	b.bind(expired) // every script is known to the server now
 	before := b.books().Tally
 
 	l := &loser{}
