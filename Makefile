@@ -81,6 +81,11 @@ test-model: build warn-race ## many more random lives of a line against the plai
 	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 1h -run TestLifeAgainstModel hanjul/pkg/waitingroom \
 		-rapid.checks=$(CHECKS) -rapid.steps=$(STEPS)
 
+.PHONY: test-gate
+test-gate: build ## a burst of 50,000 joins through three schedulers with every trigger: rate and capacity hold at every sample
+	HANJUL_GATE_JOINS=50000 $(BIN)/hanjul-local with-servers -- go test -vet=off -count=1 -v -timeout $(TEST_TIMEOUT) \
+		-run TestGate hanjul/services/admission-scheduler/internal/admit
+
 .PHONY: race
 race: test ## the same: the suite always runs with the race detector
 

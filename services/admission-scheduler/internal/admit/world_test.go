@@ -35,6 +35,7 @@ type world struct {
 	t     testing.TB
 	url   string
 	keys  product.Keyspace
+	conn  redisconn.Config
 	rdb   redis.UniversalClient
 	once  redis.UniversalClient
 	room  *waitingroom.Room
@@ -48,8 +49,13 @@ const p = product.ID("p")
 func newWorld(t testing.TB, units int64, change func(*product.Settings)) *world {
 	t.Helper()
 	fixture := localtest.Redis(t)
-	conn := redisconn.Config{Addrs: fixture.Addrs, Timeout: 5 * time.Second}
-	w := &world{t: t, url: ledgertest.URL(t), keys: product.Keyspace{Prefix: fixture.Prefix}}
+	return newWorldAt(t, fixture.Addrs, fixture.Prefix, units, change)
+}
+
+func newWorldAt(t testing.TB, addrs []string, prefix string, units int64, change func(*product.Settings)) *world {
+	t.Helper()
+	conn := redisconn.Config{Addrs: addrs, Timeout: 5 * time.Second}
+	w := &world{t: t, url: ledgertest.URL(t), keys: product.Keyspace{Prefix: prefix}, conn: conn}
 	w.rdb, w.once = redisconn.New(redisconn.ClientOptions(conn)), redisconn.New(redisconn.OnceOptions(conn))
 	t.Cleanup(func() { _, _ = w.rdb.Close(), w.once.Close() })
 	w.room, w.books = waitingroom.New(w.rdb, w.keys), ledgertest.OpenAt(t, w.url)
