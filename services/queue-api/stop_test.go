@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/product"
 	"hanjul/pkg/redisconn"
+	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/apitest"
 	"hanjul/services/queue-api/internal/streams"
 )
@@ -92,6 +95,73 @@ func TestStop(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestStopWithALine: who reads a stream in line is told to come again, too, before the process is gone: nobody else waits for connections that
+// are not the server's.
+func TestStopWithALine(t *testing.T) {
+	t.Parallel()
+	fixture := localtest.Redis(t)
+	brokers, topic := orders(t)
+	rdb := redisconn.New(redisconn.ClientOptions(redisconn.Config{Addrs: fixture.Addrs, Timeout: 20 * time.Second}))
+	defer func() { _ = rdb.Close() }()
+	settings := product.DefaultSettings()
+	settings.State = product.Open
+	room := waitingroom.New(rdb, product.Keyspace{Prefix: fixture.Prefix})
+	for _, err := range []error{
+		room.PutCatalogue(t.Context(), []product.ID{"shoe"}),
+		room.RestoreBegin(t.Context(), "shoe", "nonce"),
+		room.RestoreCommit(t.Context(), "shoe", "nonce", waitingroom.LineSettings{Settings: settings, V: 1, OpenedUS: time.Now().UnixMicro()}, 1, 0, 0),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := build(t, "HANJUL_REDIS_ADDRS="+strings.Join(fixture.Addrs, ","), "HANJUL_KEY_PREFIX="+fixture.Prefix, brokers, topic, "HANJUL_KAFKA_PARTITIONS=3")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	if err := a.server.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	base := "http://" + a.server.Addr().String()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/products/shoe/queue", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Hanjul-User", "a")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var joined struct {
+		StreamURL string `json:"stream_url"`
+	}
+	err = json.NewDecoder(response.Body).Decode(&joined)
+	if err := errors.Join(err, response.Body.Close()); err != nil || joined.StreamURL == "" {
+		t.Fatal(response.Status, joined, err)
+	}
+	events, socket := apitest.WatchLine(t, base, joined.StreamURL, ""), apitest.WatchLineBySocket(t, base, joined.StreamURL, "")
+	for _, s := range []*apitest.Stream{events, socket} {
+		if e := s.Next(t); e.Data["status"] != "waiting" {
+			t.Fatal(e)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*apitest.Stream{events, socket} {
+		e := s.Next(t)
+		for e.Name == "standing" { // whatever changed meanwhile
+			e = s.Next(t)
+		}
+		if e.Name != "reconnect" {
+			t.Fatal(e)
+		}
+		s.End(t)
 	}
 }
 

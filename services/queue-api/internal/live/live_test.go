@@ -87,6 +87,19 @@ func TestLinesAgainstRedis(t *testing.T) {
 		if look, found := all.Find(ctx, p, product.MakePlace(1000, 1)); !found || look.Position != 0 {
 			t.Fatalf("%s: nobody's place is at %d (%v)", when, look.Position, found)
 		}
+		places, positions := []product.Place{product.MakePlace(1000, 1)}, make([]int64, len(entries)+1)
+		positions[0] = 7
+		for _, e := range entries {
+			places = append(places, e.Place)
+		}
+		if look, found := all.Survey(ctx, p, places, positions); !found || look.View.Waiting != int64(len(entries)) {
+			t.Fatalf("%s: %d waiting (%v)", when, look.View.Waiting, found)
+		}
+		for i, position := range positions {
+			if position != int64(i) {
+				t.Fatalf("%s: place %d is at %d, want %d", when, places[i], position, i)
+			}
+		}
 	}
 	crowd := func(seed int) {
 		t.Helper()
