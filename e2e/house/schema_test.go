@@ -165,7 +165,8 @@ func TestSchemasTakeEveryEvent(t *testing.T) {
 		voided[field] = nil
 	}
 	taken := with(with(cancelled, "place", json.Number("7")), "quantity", json.Number("2"))
-	for name, event := range map[string]map[string]any{"event_rejected_v1": voided, "event_cancelled_v1": taken} {
+	direct := with(members(t, kept["event_confirmed_v1"]), "place", nil)
+	for name, event := range map[string]map[string]any{"event_rejected_v1": voided, "event_cancelled_v1": taken, "event_confirmed_v1": direct} {
 		if err := compiled[name].Validate(event); err != nil {
 			t.Error(err)
 		}

@@ -218,13 +218,17 @@ func orderID(n int) order.ID { return order.ID(fmt.Sprintf("00000000-0000-7000-8
 func drawLog(t *rapid.T) []Input {
 	base := time.UnixMilli(1_800_000_000_000)
 	products := []product.ID{"p", "p", "p", "q", "none"}
-	placeOfID := func(n int) order.Command { // an order id is a function of product, user and place
+	placeOfID := func(n int) order.Command { // an order id is a function of product, user and place, or key where there is no place
 		user := product.UserID("u" + strconv.Itoa(n%4))
-		return order.Command{
+		c := order.Command{
 			Version: 1, Kind: order.KindPlace, ID: string(orderID(n)), Product: products[n%5], OrderID: orderID(n), User: user,
 			Place: product.Place(100 + n), Quantity: 1 + n%3, DeadlineMS: base.UnixMilli() + int64(n%7)*100,
 			IdempotencyKey: []string{"", "", "a", "b", "zero\x00"}[n%11%5],
 		}
+		if c.IdempotencyKey != "" && n%2 == 0 {
+			c.Place = 0
+		}
+		return c
 	}
 	hash := func(u product.UserID) product.UserHash { return product.UserHash("hash of " + u) }
 	n := rapid.IntRange(1, 40).Draw(t, "length")

@@ -31,6 +31,35 @@ func wants(t testing.TB, r ledger.Result, want ...string) {
 	}
 }
 
+// Orders without a place are judged as others are; a key that bought with a pass buys nothing more without one, nor the reverse (F16, F43).
+func TestJudgeDirect(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.Open(t)
+	ledgertest.Product(t, l, "p", 10, func(s *product.Settings) { s.UserLimit = 4 })
+	with := func(in ledger.Input, key string) ledger.Input { in.Command.IdempotencyKey = key; return in }
+	direct := func(user string, n int64, quantity int, key string) ledger.Input {
+		in := with(place(t, "p", user, n, quantity), key)
+		in.Command.Place, in.Command.Pass = 0, ""
+		return in
+	}
+	passed, twice := with(place(t, "p", "a", 1, 1), "k"), direct("a", 2, 1, "k")
+	first, second, later := direct("b", 3, 2, "k"), direct("b", 4, 2, "l"), with(place(t, "p", "b", 5, 1), "k")
+	b := batch(passed, twice, first, second, later, direct("b", 6, 1, "m"), direct("c", 7, 5, "k"), first)
+	wants(t, judge(t, l, b),
+		"judged confirmed", "judged rejected(duplicate_key)", "judged confirmed", "judged confirmed", "judged rejected(duplicate_key)",
+		"judged rejected(limit)", "judged rejected(limit)", "known confirmed")
+	for _, row := range checkBooks(t, l, "p").Orders {
+		if want := row.OrderID == passed.Command.OrderID || row.OrderID == later.Command.OrderID; (row.Place > 0) != want {
+			t.Errorf("%+v", row)
+		}
+	}
+	for i, v := range judge(t, l, b).Verdicts {
+		if v.Outcome != ledger.Known {
+			t.Errorf("%d again: %s", i, said(v))
+		}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.Open(t)

@@ -18,8 +18,11 @@ import (
 // carry the version that brought them, so that a consumer of an earlier build waits for its successor instead of parking them (F20).
 const CommandVersion = 1
 
-// dropVersion brought the drop.
-const dropVersion = 2
+// dropVersion brought the drop, directVersion the place without a pass.
+const (
+	dropVersion   = 2
+	directVersion = 3
+)
 
 // ErrVersion says that the message is of a version this build does not know: wait and alarm, never park (F20).
 var ErrVersion = errors.New("unknown version")
@@ -30,7 +33,8 @@ var ErrMAC = errors.New("command mac does not verify")
 // Kind is what a command asks of a product.
 type Kind string
 
-// The kinds of commands on the topic orders. A place carries its pass, every other kind a MAC (F31).
+// The kinds of commands on the topic orders. A place carries its pass; a place that was ordered directly, while the queue was off, and
+// every other kind carry a MAC (F31).
 const (
 	KindPlace     Kind = "place"
 	KindCancel    Kind = "cancel"
@@ -70,9 +74,22 @@ type Command struct {
 	MAC            string           `json:"mac,omitempty"`
 }
 
+// Direct says that the command is a place without a pass, which its user's Idempotency-Key stands for (F16).
+func (c Command) Direct() bool {
+	return c.Kind == KindPlace && c.Pass == "" && c.Place == 0 && c.IdempotencyKey != ""
+}
+
+// version is that of this command.
+func (c Command) version() int {
+	if c.Direct() {
+		return directVersion
+	}
+	return c.Kind.version()
+}
+
 // Encode is the command's JSON: the same bytes for the same command.
 func (c Command) Encode() ([]byte, error) {
-	c.Version = c.Kind.version()
+	c.Version = c.version()
 	b, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encode command %s: %w", c.ID, err)
@@ -80,9 +97,9 @@ func (c Command) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Sign returns the command with its MAC under the key. Not for a place, which its pass vouches for.
+// Sign returns the command with its MAC under the key. Not for a place with a pass, which vouches for it.
 func (c Command) Sign(key keyring.Key) (Command, error) {
-	c.Version, c.KeyID, c.MAC = c.Kind.version(), key.ID(), ""
+	c.Version, c.KeyID, c.MAC = c.version(), key.ID(), ""
 	unsigned, err := c.Encode()
 	if err != nil {
 		return Command{}, err
@@ -118,7 +135,7 @@ func (c Command) Verify(keys keyring.Ring) error {
 // not the pass or the MAC.
 func DecodeCommand(b []byte) (Command, error) {
 	var c Command
-	if err := json.Unmarshal(b, &c); err != nil || c.Version < 1 || c.Version > c.Kind.version() {
+	if err := json.Unmarshal(b, &c); err != nil || c.Version < 1 || c.Version > c.version() {
 		return decodeOdd(b)
 	}
 	if err := c.Validate(); err != nil {
@@ -161,7 +178,7 @@ func (c Command) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: expected %s: %w", field, expected, product.ErrInvalid))
 		}
 	}
-	fault(c.Version == c.Kind.version(), "v", strconv.Itoa(c.Kind.version()))
+	fault(c.Version == c.version(), "v", strconv.Itoa(c.version()))
 	fault(c.ID != "" && len(c.ID) <= 128, "command_id", "1-128 characters")
 	if _, err := product.ParseID(string(c.Product)); err != nil {
 		faults = append(faults, err)
@@ -171,10 +188,12 @@ func (c Command) Validate() error {
 	case KindPlace:
 		needsOrder, needsUser = true, true
 		fault(c.ID == string(c.OrderID), "command_id", "the order id of a place")
-		fault(c.Place > 0, "place", "a place above 0")
 		fault(c.Quantity >= 1 && c.Quantity <= 1000, "quantity", "1 to 1000")
 		fault(c.DeadlineMS > 0, "deadline_ms", "milliseconds since 1970")
-		fault(c.Pass != "", "pass", "the pass")
+		if !c.Direct() {
+			fault(c.Place > 0, "place", "a place above 0")
+			fault(c.Pass != "", "pass", "the pass")
+		}
 	case KindCancel:
 		needsOrder, needsUser = true, true
 		fault(c.Quantity >= 0, "quantity", "0 or more")

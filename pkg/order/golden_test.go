@@ -42,6 +42,11 @@ func commands() map[string]order.Command {
 			Place: 8796093022209, Quantity: 2, IdempotencyKey: "click-1", Pass: "header.claims.signature", DeadlineMS: 1_800_000_600_000,
 			AtMS: 1_800_000_000_000, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		},
+		"place_direct": {
+			Version: 3, Kind: order.KindPlace, ID: "9f2c1d7e-0b6a-8c43-9a5d-1e2f3a4b5c6d", Product: "concert.2026_A-1",
+			OrderID: "9f2c1d7e-0b6a-8c43-9a5d-1e2f3a4b5c6d", User: "김한줄@example.org", Quantity: 2, IdempotencyKey: "click-1",
+			DeadlineMS: 1_800_000_600_000, AtMS: 1_800_000_000_000, KeyID: "k1", MAC: "x",
+		},
 		"cancel": {
 			Version: 1, Kind: order.KindCancel, ID: "cancel-1", Product: "concert.2026_A-1", OrderID: id, User: "kim", Quantity: 2, AtMS: 1,
 			KeyID: "k1", MAC: "gTxvgakvdeAr91JJxK-HYLf4ViFnJH4TgZa-FICzR44",
@@ -189,6 +194,9 @@ func TestDerivedIDsGolden(t *testing.T) {
 		"digest " + order.Digest(2, "click-1"), "digest " + order.Digest(2, ""),
 	}
 	golden(t, "derived_ids_v1.txt", []byte(strings.Join(ids, "\n")))
+	direct := "direct " + string(order.DeriveDirectID(key(t, "order", 'o'), "p", hash, "click-1"))
+	golden(t, "derived_ids_v3.txt", []byte(direct))
+	ids = append(ids, direct)
 	seen := map[string]bool{}
 	for _, line := range ids {
 		name, derived, _ := strings.Cut(line, " ")

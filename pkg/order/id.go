@@ -13,7 +13,7 @@ import (
 )
 
 // ID is an order's id in the text form of a UUID, lower case. It is a function of the place (see DeriveID), so that one
-// pass can buy at most one order whatever Redis forgets.
+// pass can buy at most one order whatever Redis forgets; or, without a pass, of the user's own key (see DeriveDirectID).
 type ID string
 
 // ParseID checks an order id that came from outside; upper-case digits are not accepted, so that one order has one text.
@@ -45,6 +45,18 @@ func DeriveID(key keyring.Key, p product.ID, u product.UserHash, place product.P
 	binary.BigEndian.PutUint64(t[:], ms<<16)
 	copy(b[:6], t[:6])
 	b[6] = 0x70 | b[6]&0x0f
+	b[8] = 0x80 | b[8]&0x3f
+	return ID(format(b))
+}
+
+// DeriveDirectID computes the order id of an order without a pass (F16): a UUID in the shape of version 8 whose 122 other bits are
+// HMAC-SHA256(K_order, "key|product|user|idempotency key"). The same key of the same user gives the same id for as long as K_order
+// lives. No place gives one of these: another text is hashed, and the version is another.
+func DeriveDirectID(key keyring.Key, p product.ID, u product.UserHash, idempotencyKey string) ID {
+	sum := key.Sum([]byte("key|" + string(p) + "|" + string(u) + "|" + idempotencyKey))
+	var b [16]byte
+	copy(b[:], sum)
+	b[6] = 0x80 | b[6]&0x0f
 	b[8] = 0x80 | b[8]&0x3f
 	return ID(format(b))
 }

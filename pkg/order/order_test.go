@@ -65,6 +65,78 @@ func TestDeriveIDIsStableAndDistinct(t *testing.T) {
 	})
 }
 
+// An order without a pass has one id for each key of each user of each product, and none that a place could have.
+func TestDeriveDirectID(t *testing.T) {
+	t.Parallel()
+	k, other := key(t, "k1", 'a'), key(t, "k2", 'b')
+	type of struct {
+		p   product.ID
+		u   product.UserHash
+		key string
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a := of{
+			product.ID(rapid.StringMatching(`[A-Za-z0-9._-]{1,8}`).Draw(t, "product")),
+			product.UserHash(rapid.StringMatching(`[0-9a-f]{32}`).Draw(t, "user")),
+			rapid.StringMatching(`[ -~]{1,16}`).Draw(t, "key"),
+		}
+		id := order.DeriveDirectID(k, a.p, a.u, a.key)
+		if again := order.DeriveDirectID(k, a.p, a.u, a.key); again != id {
+			t.Fatalf("%s, then %s", id, again)
+		}
+		if _, err := order.ParseID(string(id)); err != nil || id[14] != '8' || !strings.ContainsRune("89ab", rune(id[19])) {
+			t.Fatal(id, err)
+		}
+		for _, n := range []of{{a.p + "x", a.u, a.key}, {a.p, flip(a.u), a.key}, {a.p, a.u, a.key + "x"}, {a.p, a.u, "|" + a.key}} {
+			if order.DeriveDirectID(k, n.p, n.u, n.key) == id {
+				t.Fatalf("%+v and %+v have one id", a, n)
+			}
+		}
+		if order.DeriveDirectID(other, a.p, a.u, a.key) == id {
+			t.Fatal("another key gives the same id")
+		}
+	})
+}
+
+// A place is ordered directly with a key and neither a place nor a pass; then its MAC covers all that it says, of the version that
+// brought it, and a consumer of an earlier build waits for its successor.
+func TestDirectCommand(t *testing.T) {
+	t.Parallel()
+	c, err := commands()["place_direct"].Sign(key(t, "k1", 'a'))
+	if err != nil || !c.Direct() || c.Version != 3 || c.Validate() != nil {
+		t.Fatal(c, err, c.Validate())
+	}
+	if err := c.Verify(keyring.Ring{key(t, "k1", 'a')}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*order.Command){
+		"quantity": func(c *order.Command) { c.Quantity++ },
+		"key":      func(c *order.Command) { c.IdempotencyKey += "x" },
+		"user":     func(c *order.Command) { c.User += "x" },
+		"deadline": func(c *order.Command) { c.DeadlineMS++ },
+		"a pass":   func(c *order.Command) { c.Pass = "x" },
+		"a place":  func(c *order.Command) { c.Place = 1 },
+	} {
+		changed := c
+		change(&changed)
+		if err := changed.Verify(keyring.Ring{key(t, "k1", 'a')}); !errors.Is(err, order.ErrMAC) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(*order.Command){
+		"idempotency_key:": func(c *order.Command) { c.IdempotencyKey = strings.Repeat("x", 129) },
+		"quantity:":        func(c *order.Command) { c.Quantity = 0 },
+		"pass:":            func(c *order.Command) { c.IdempotencyKey = "" },
+		"v:":               func(c *order.Command) { c.Version = 1 },
+	} {
+		changed := c
+		change(&changed)
+		if err := changed.Validate(); !errors.Is(err, product.ErrInvalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s %v", name, err)
+		}
+	}
+}
+
 func flip(u product.UserHash) product.UserHash {
 	if u[0] == '0' {
 		return "1" + u[1:]

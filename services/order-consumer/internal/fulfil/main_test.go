@@ -73,6 +73,16 @@ func (w world) place(t testing.TB, p pass.Pass, quantity int) order.Command {
 	}
 }
 
+// direct is the command that the API makes of an Idempotency-Key while the queue is off.
+func (w world) direct(t testing.TB, user product.UserID, idempotencyKey string, quantity int) order.Command {
+	t.Helper()
+	id := order.DeriveDirectID(w.order, "p", product.HashUser(w.user, user), idempotencyKey)
+	return w.signed(t, order.Command{
+		Kind: order.KindPlace, ID: string(id), Product: "p", OrderID: id, User: user, Quantity: quantity,
+		IdempotencyKey: idempotencyKey, DeadlineMS: w.recorded.Add(time.Minute).UnixMilli(),
+	})
+}
+
 func (w world) signed(t testing.TB, c order.Command) order.Command {
 	t.Helper()
 	c, err := c.Sign(w.mac)

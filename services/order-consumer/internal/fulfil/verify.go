@@ -12,7 +12,7 @@ import (
 	"hanjul/services/order-consumer/internal/signatures"
 )
 
-// Verifier knows whose commands count: places by the pass they carry, other kinds by their MAC (F31). The topic is no back door: who
+// Verifier knows whose commands count: places by the pass they carry, everything else by its MAC (F31). The topic is no back door: who
 // can write to it and has no key moves nothing.
 type Verifier struct {
 	Passes   pass.Verifier
@@ -86,7 +86,7 @@ func (v Verifier) check(key []byte, c order.Command, shown pass.Pass, refused er
 	if string(key) != string(c.Product) {
 		return ParkWrongKey
 	}
-	if c.Kind != order.KindPlace {
+	if c.Kind != order.KindPlace || c.Direct() {
 		if c.Verify(v.Commands) != nil {
 			return ParkMACInvalid
 		}

@@ -32,6 +32,7 @@ func TestRead(t *testing.T) {
 	cancel := w.signed(t, order.Command{Kind: order.KindCancel, ID: "c1", Product: "p", OrderID: id, User: "kim"})
 	void := w.signed(t, order.Command{Kind: order.KindVoid, ID: order.VoidID(id), Product: "p", OrderID: id, UserHash: hash})
 	other := w.pass("p", "lee", 8)
+	direct := w.direct(t, "kim", "click-1", 2)
 	raw := func(value string) kafka.Message {
 		return kafka.Message{Time: w.recorded, Key: []byte("p"), Value: []byte(value)}
 	}
@@ -111,6 +112,27 @@ func TestRead(t *testing.T) {
 		"a MAC on a place is no pass": {
 			w.record(t, w.signed(t, with(place, func(c *order.Command) { c.Pass = "" }))), "",
 			&ledger.Park{Reason: ParkPassInvalid, Product: "p"},
+		},
+		"an order without a pass, with its MAC": {w.record(t, direct), hash, nil},
+		"an order without a pass, without a MAC": {
+			w.record(t, with(direct, func(c *order.Command) { c.MAC, c.KeyID = "", "" })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"an order without a pass, by another key": {
+			w.record(t, with(direct, func(c *order.Command) { c.KeyID = "mac2" })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"an order without a pass, of another user": {
+			w.record(t, with(direct, func(c *order.Command) { c.User = "lee" })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"an order without a pass, under a place's id": {
+			w.record(t, with(direct, func(c *order.Command) { c.OrderID, c.ID = id, string(id) })), "",
+			&ledger.Park{Reason: ParkMACInvalid, Product: "p"},
+		},
+		"too many units without a pass, signed": {
+			w.record(t, w.signed(t, with(direct, func(c *order.Command) { c.Quantity = 1001 }))), "",
+			&ledger.Park{Reason: ParkInvalid, Product: "p", OrderID: direct.OrderID},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
