@@ -22,7 +22,7 @@
 --
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {'ok', reason, admitted, lapsed, waiting, active, next_ms, waits, stood_ms, stood_for, away, ended}: reason is '' when it admitted as many as
---   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'away', 'paused', 'closed' or 'not_open'; 'away'
+--   asked for, else 'empty', 'capacity', 'rate', 'lag', 'sold_out', 'stock_unknown', 'away', 'paused', 'queue_off', 'closed' or 'not_open'; 'away'
 --   means that more may be absent than one run moves, so nobody was admitted yet; 'lag' is 'rate' with
 --   a share below 1; next_ms is the time to the next token for both, and for 'capacity' to the end of
 --   the pass that ends first, 0 where there is none or time stands still; waits are ms that a slot had been free before it was given to somebody
@@ -63,10 +63,12 @@ end
 local deaf = ARGV[4]
 if deaf ~= '0' and deaf ~= '1' then return redis.error_reply('ERR deaf: expected 0 or 1') end
 
-local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until, halted, absence, grace =
+local v, sale, rate, burst, cap, pass_ms, units_per_pass, oversub, ghost, ghost_until, halted, absence, grace, queue_on =
   unpack(redis.call('HMGET', settings, 'v', 'state', 'rate', 'burst', 'cap', 'pass_ms', 'units_per_pass', 'oversub',
-    'ghost', 'ghost_until', 'orders_halted', 'absence_ms', 'grace_ms'))
+    'ghost', 'ghost_until', 'orders_halted', 'absence_ms', 'grace_ms', 'queue_on'))
 if not v then return { 'absent' } end
+-- People need no pass while the queue is off (F17): the line stands as it is, so that it goes on in its order.
+if sale == 'open' and queue_on == '0' then sale = 'queue_off' end
 absence, grace = tonumber(absence or 0), tonumber(grace or 0)
 local full_rate = tonumber(rate)
 rate, burst, cap, pass_ms = full_rate * share, tonumber(burst), tonumber(cap), tonumber(pass_ms)
@@ -210,6 +212,8 @@ if sale == 'open' then
   elseif near then
     redis.call('HDEL', clock, 'near') -- the next limit begins with everybody heard
   end
+elseif sale == 'queue_off' and near then
+  redis.call('HDEL', clock, 'near') -- and so does the line that goes on: nobody need poll meanwhile
 end
 
 local function answer(reason, admitted, next_ms, waits)

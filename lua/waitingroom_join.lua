@@ -26,7 +26,7 @@
 -- Returns {'absent'}: no settings (R4); nothing changed.
 -- Returns {code, state, place, position, order_id, since_ms, lease_ms, created, called, sale}; code is
 --   'ok': the user stands as told; created is 1 if this call made the place, called is 1 if it met U3.
---   'not_open', 'closed', 'full', 'banned', 'places_ended': no new place; the user stands as told.
+--   'not_open', 'closed', 'queue_off', 'full', 'banned', 'places_ended': no new place; the user stands as told.
 --   sale is {state, queue_on, reason, opened_us, pass_epoch, base, waiting}: what an answer about one person needs of the product.
 -- Foreign: reads stock (owner stock).
 -- Retry: harmless; who is in line is told the same place, and a ticket that was taken up is now the stored place.
@@ -184,6 +184,7 @@ end
 if state == 'waiting' or state == 'active' or state == 'ordering' then return standing('ok') end
 if sale == 'closed' then return standing('closed') end
 if sale == 'not_open' or opened_us == 0 then return standing('not_open') end
+if queue_on == '0' then return standing('queue_off') end
 if banned then return standing('banned') end
 local ahead = redis.call('ZCARD', waiting)
 if ahead + redis.call('ZCARD', away) >= tonumber(max_len) then return standing('full') end

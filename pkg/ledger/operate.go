@@ -12,10 +12,11 @@ import (
 )
 
 // PutProduct makes a product (state not_open, stock 0, and stock's adjust on its way when stock is not nil) or changes the settings of
-// one that exists (settings_v+1). State, Reason and OrdersHalted of the settings are ignored: Open, Pause, Resume, CloseSale, Halt and Unhalt own them. Errors:
+// one that exists (settings_v+1). State, Reason, OrdersHalted and QueueOn of the settings are ignored: Open, Pause, Resume, CloseSale, Halt, Unhalt, QueueOff and
+// QueueOn own them, and a new product has its queue on. Errors:
 // ErrStockExists when the product exists and stock is not nil, ErrClosed, ErrInvalid, ErrRequestReused.
 func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Settings, stock *Movement) (ActionResult, error) {
-	settings.State, settings.Reason, settings.OrdersHalted = product.NotOpen, "", false
+	settings.State, settings.Reason, settings.OrdersHalted, settings.QueueOn = product.NotOpen, "", false, true
 	if err := settings.Validate(); err != nil {
 		return ActionResult{}, fmt.Errorf("put %s: %w: %w", a.Product, ErrInvalid, err)
 	}
@@ -39,7 +40,8 @@ func (l *Ledger) PutProduct(ctx context.Context, a Action, settings product.Sett
 		case stock != nil:
 			return ActionResult{}, ErrStockExists
 		}
-		settings.State, settings.Reason, settings.OrdersHalted = row.Settings.State, row.Settings.Reason, row.Settings.OrdersHalted
+		settings.State, settings.Reason = row.Settings.State, row.Settings.Reason
+		settings.OrdersHalted, settings.QueueOn = row.Settings.OrdersHalted, row.Settings.QueueOn
 		changed, err := change(ctx, tx, *row, settings)
 		return ActionResult{Product: changed}, err
 	}})
@@ -77,6 +79,17 @@ func (l *Ledger) Halt(ctx context.Context, a Action) (ActionResult, error) {
 // Unhalt ends a halt. Errors as Halt.
 func (l *Ledger) Unhalt(ctx context.Context, a Action) (ActionResult, error) {
 	return l.alter(ctx, a, "unhalt", nil, func(s *product.Settings) error { s.OrdersHalted = false; return nil })
+}
+
+// QueueOff lets people order without a pass, each order under an Idempotency-Key of theirs; nobody joins or is admitted meanwhile, and the line
+// stands as it is (F17). In every state of a product. Errors: ErrUnknownProduct, ErrRequestReused.
+func (l *Ledger) QueueOff(ctx context.Context, a Action) (ActionResult, error) {
+	return l.alter(ctx, a, "queue-off", nil, func(s *product.Settings) error { s.QueueOn = false; return nil })
+}
+
+// QueueOn lets the line go on where it stood; orders need a pass again. Errors as QueueOff.
+func (l *Ledger) QueueOn(ctx context.Context, a Action) (ActionResult, error) {
+	return l.alter(ctx, a, "queue-on", nil, func(s *product.Settings) error { s.QueueOn = true; return nil })
 }
 
 // move takes a product from some states to another; one that is there already keeps its version unless the reason differs.

@@ -221,6 +221,45 @@ func TestHalt(t *testing.T) {
 	}
 }
 
+// So is the queue: on in a new product, and off or on by its own calls only.
+func TestQueueOff(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.Open(t)
+	ctx := t.Context()
+	n := 0
+	queued := func(want bool, v int64, do func(context.Context, ledger.Action) (ledger.ActionResult, error)) {
+		t.Helper()
+		n++
+		r, err := do(ctx, action("p", "q"+strconv.Itoa(n)))
+		if err != nil || r.Product.Settings.QueueOn != want || r.Product.SettingsV != v {
+			t.Fatalf("call %d: %+v, %v", n, r.Product, err)
+		}
+	}
+	put := func(asked bool) func(context.Context, ledger.Action) (ledger.ActionResult, error) {
+		return func(ctx context.Context, a ledger.Action) (ledger.ActionResult, error) {
+			settings := product.DefaultSettings()
+			settings.QueueOn, settings.Rate = asked, float64(n)
+			return l.PutProduct(ctx, a, settings, nil)
+		}
+	}
+	queued(true, 1, put(false))
+	queued(false, 2, l.QueueOff)
+	queued(false, 2, l.QueueOff)
+	queued(false, 3, l.Open)
+	queued(false, 4, put(true))
+	queued(false, 5, l.Halt)
+	queued(true, 6, l.QueueOn)
+	queued(true, 6, l.QueueOn)
+	stale := action("p", "stale")
+	stale.IfVersion = 5
+	if _, err := l.QueueOff(ctx, stale); !errors.Is(err, ledger.ErrVersion) {
+		t.Error(err)
+	}
+	if _, err := l.QueueOff(ctx, action("q", "q")); !errors.Is(err, ledger.ErrUnknownProduct) {
+		t.Error(err)
+	}
+}
+
 // A row that an older version wrote lacks the settings that came later, and has their defaults.
 func TestProductOfAnOlderVersion(t *testing.T) {
 	t.Parallel()

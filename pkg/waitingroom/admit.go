@@ -30,6 +30,7 @@ const (
 	AdmitLag          AdmitReason = "lag"  // the rate, of which the caller allowed a share only
 	AdmitAway         AdmitReason = "away" // more may be absent at the front than one call moves: call again at once
 	AdmitPaused       AdmitReason = "paused"
+	AdmitQueueOff     AdmitReason = "queue_off" // people order without a pass; the line stands as it is
 	AdmitClosed       AdmitReason = "closed"
 	AdmitNotOpen      AdmitReason = "not_open"
 	AdmitSoldOut      AdmitReason = "sold_out"      // every unit is sold, held, or spoken for by a pass

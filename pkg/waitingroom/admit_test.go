@@ -41,6 +41,7 @@ func TestAdmitReasons(t *testing.T) {
 		"Empty":        {func(*product.Settings) {}, 10, 1, waitingroom.AdmitEmpty, 1},
 		"Capacity":     {func(s *product.Settings) { s.Capacity = 1 }, 10, 3, waitingroom.AdmitCapacity, 1},
 		"Paused":       {func(s *product.Settings) { s.State = product.Paused }, 10, 3, waitingroom.AdmitPaused, 0},
+		"QueueOff":     {func(s *product.Settings) { s.QueueOn = false }, 10, 3, waitingroom.AdmitQueueOff, 0},
 		"Closed":       {func(s *product.Settings) { s.State = product.Closed }, 10, 3, waitingroom.AdmitClosed, 0},
 		"NotOpen":      {func(s *product.Settings) { s.State = product.NotOpen }, 10, 3, waitingroom.AdmitNotOpen, 0},
 		"SoldOut":      {func(*product.Settings) {}, 0, 3, waitingroom.AdmitSoldOut, 0},

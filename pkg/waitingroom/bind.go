@@ -36,6 +36,8 @@ const (
 	BindClosed   BindOutcome = "closed"   // no settings, or not open
 	BindRefused  BindOutcome = "refused"  // the pass is no longer good; see Reason
 	BindUnknown  BindOutcome = "unknown"  // of an incarnation before a loss: an order may exist that the slot forgot
+	BindQueueOn  BindOutcome = "queue_on" // without a pass only: orders need one
+	BindPending  BindOutcome = "pending"  // without a pass only: another order of the user has no verdict yet; see Pending
 )
 
 // BindReason is why a pass is refused.
@@ -58,6 +60,7 @@ type BindResult struct {
 	First   bool       // of BindBound: this call bound it, so Command is the request's
 	Command []byte     // of BindBound: the stored bytes, which are the ones to send
 	Reason  BindReason // of BindRefused and BindUnknown
+	Pending order.ID   // of BindPending: the order that has no verdict yet
 }
 
 // Bind turns a pass into an order: its units are held and its command is kept, in one step, before anything is sent (U7,

@@ -11,6 +11,8 @@ var (
 	ErrNotOpen = errors.New("line is not open")
 	// ErrClosed: nobody can join any more.
 	ErrClosed = errors.New("line is closed")
+	// ErrQueueOff: nobody can join, since orders need no pass.
+	ErrQueueOff = errors.New("queue is off")
 	// ErrFull: the line is as long as its setting allows.
 	ErrFull = errors.New("line is full")
 	// ErrBanned: the user was removed by an operator and may not join until the ban ends.

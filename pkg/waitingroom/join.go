@@ -13,7 +13,7 @@ import (
 // the loss is noted as called (U3), and the user, who asks to join, is put at the end. Users who left, lapsed or ordered join
 // anew with a higher place.
 //
-// Outcomes besides a fault of the connection: ErrNotReady; ErrNotOpen, ErrClosed, ErrFull, ErrBanned, ErrPlacesEnded with a
+// Outcomes besides a fault of the connection: ErrNotReady; ErrNotOpen, ErrClosed, ErrQueueOff, ErrFull, ErrBanned, ErrPlacesEnded with a
 // Standing that is valid for the user and the product. Safe to repeat: the same call answers the same place.
 func (r *Room) Join(ctx context.Context, p product.ID, u product.UserHash, t *TicketClaim) (Standing, error) {
 	k := r.keys.Product(p)
@@ -45,6 +45,8 @@ func person(p product.ID, operation string, answer redisconn.Answer) (Standing, 
 		outcome = ErrNotOpen
 	case "closed":
 		outcome = ErrClosed
+	case "queue_off":
+		outcome = ErrQueueOff
 	case "full":
 		outcome = ErrFull
 	case "banned":

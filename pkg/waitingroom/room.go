@@ -28,7 +28,8 @@ type Room struct {
 }
 
 type scripts struct {
-	join, status, heard, leave, bind, due, acked, forsake            *redisconn.Script
+	join, status, heard, leave, bind, bindDirect                     *redisconn.Script
+	due, acked, forsake                                              *redisconn.Script
 	view, watch, line, audit, membership                             *redisconn.Script
 	restoreBegin, restoreRenew, restoreCommit, advanceBegin, advance *redisconn.Script
 	settingsPut, loadAsked, evict                                    *redisconn.Script
@@ -39,7 +40,7 @@ func New(rdb redis.UniversalClient, keys product.Keyspace) *Room {
 	load := func(name string) *redisconn.Script { return redisconn.LoadScript(lua.FS, name) }
 	return &Room{rdb, keys, scripts{
 		join: load("waitingroom_join.lua"), status: load("waitingroom_status.lua"), heard: load("waitingroom_heard.lua"), leave: load("waitingroom_leave.lua"),
-		bind: load("waitingroom_bind.lua"), due: load("waitingroom_due.lua"), acked: load("waitingroom_acked.lua"),
+		bind: load("waitingroom_bind.lua"), bindDirect: load("waitingroom_bind_direct.lua"), due: load("waitingroom_due.lua"), acked: load("waitingroom_acked.lua"),
 		forsake: load("waitingroom_forsake.lua"),
 		view:    load("waitingroom_view.lua"), watch: load("waitingroom_watch.lua"), line: load("waitingroom_line.lua"), audit: load("waitingroom_audit.lua"),
 		membership:   load("waitingroom_membership.lua"),

@@ -31,6 +31,8 @@ const productsHelp = `Products, as operators see and change them. Each change is
   products resume PRODUCT              let admissions go on
   products halt PRODUCT                let no pass become an order; the time of passes stands still
   products unhalt PRODUCT              let passes become orders again
+  products queue-off PRODUCT           let people order without a pass; the line stands as it is
+  products queue-on PRODUCT            let the line go on; orders need a pass again
   products close PRODUCT               end the sale for good (--reason, --yes)
   products restock PRODUCT             add units, or take unsold ones away (--units)
   products revoke-passes PRODUCT       make every pass worthless that is out; whoever is admitted is handed another at the next poll
@@ -67,7 +69,8 @@ func verbs() map[string][]string {
 		"list": {"after", "limit"}, "show": nil,
 		"create": {"stock", "request-id"}, "set": {"request-id"},
 		"open": change(), "pause": change("reason"), "resume": change(), "close": change("reason", "yes"),
-		"halt": change(), "unhalt": change(), "restock": change("units"), "revoke-passes": change("reason"),
+		"halt": change(), "unhalt": change(), "queue-off": change(), "queue-on": change(),
+		"restock": change("units"), "revoke-passes": change("reason"),
 	}
 }
 
@@ -215,7 +218,7 @@ func (a asked) settings(ctx context.Context, c deskConfig, path string) (map[str
 	if err := json.Unmarshal(answer, &read); err != nil {
 		return nil, 0, fmt.Errorf("read the settings: %w", err)
 	}
-	for _, owned := range []string{"state", "reason", "orders_halted"} { // by calls of their own
+	for _, owned := range []string{"state", "reason", "orders_halted", "queue_on"} { // by calls of their own
 		delete(read.Settings, owned)
 	}
 	return read.Settings, read.Version, nil

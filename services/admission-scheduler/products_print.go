@@ -34,12 +34,16 @@ func (v productView) setting(name string) string {
 	return string(v.Settings[name])
 }
 
-// state says where the sale stands, in one word or two.
+// state says where the sale stands, in few words.
 func (v productView) state() string {
-	if v.setting("orders_halted") == "true" {
-		return v.setting("state") + ", orders halted"
+	state := v.setting("state")
+	if v.setting("queue_on") == "false" {
+		state += ", queue off"
 	}
-	return v.setting("state")
+	if v.setting("orders_halted") == "true" {
+		state += ", orders halted"
+	}
+	return state
 }
 
 // read fills a view from an answer, or prints the answer as it is for machines.

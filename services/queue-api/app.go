@@ -84,7 +84,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 		return nil, fmt.Errorf("guard redis: %w", err)
 	}
 	room, statuses := waitingroom.New(shared, keys), orderstatus.New(shared, keys, orderstatus.Config{})
-	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, SendTimeout: cfg.SendTimeout})
+	orders := submit.New(room, statuses, producer, logger, submits, submit.Config{Topic: cfg.TopicOrders, Commands: cfg.Commands, SendTimeout: cfg.SendTimeout})
 	open := streams.New(statuses, logger, opened, streams.Config{Max: cfg.StreamMax, Reread: cfg.StreamReread})
 	lines := live.New(room, room, logger, snapshots, cfg.Lines)
 	surface := httpapi.New(room, lines, statuses, orders, open, httpapi.Keys{

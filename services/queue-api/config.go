@@ -40,6 +40,8 @@ type Config struct {
 	Users   keyring.Key
 	Tickets keyring.Key
 	Passes  *pass.Signer
+	// Commands signs orders that carry no pass.
+	Commands keyring.Key
 	// What is taken beside the two.
 	TicketsAlso keyring.Ring
 	PassesAlso  pass.Verifier
@@ -122,6 +124,7 @@ func loadConfig(s *config.Source) Config {
 	c.Users = key(s, "KEY_USER", "hashes user ids; kept while a product lives")
 	c.Tickets = key(s, "KEY_TICKET", "signs tickets")
 	c.TicketsAlso = others(s, "KEY_TICKET_ALSO", "KEY_TICKET", c.Tickets)
+	c.Commands = key(s, "KEY_COMMAND", "signs orders without a pass, which are taken while the queue is off")
 	seed := key(s, "KEY_PASS", "signs passes; the secret is an Ed25519 seed")
 	if !seed.IsZero() {
 		if c.Passes, err = pass.NewSigner(seed); err != nil {

@@ -16,6 +16,7 @@ func environment(changes ...string) []string {
 	return slices.Concat(changes, []string{
 		"HANJUL_IDENTITY=local", "HANJUL_REDIS_ADDRS=127.0.0.1:1", "HANJUL_KAFKA_BROKERS=127.0.0.1:1",
 		"HANJUL_KEY_ORDER=o" + secret, "HANJUL_KEY_USER=u" + secret, "HANJUL_KEY_TICKET=t" + secret, "HANJUL_KEY_PASS=p" + secret,
+		"HANJUL_KEY_COMMAND=c" + secret,
 	})
 }
 

@@ -38,7 +38,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		lapsed:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hanjul_admit_lapsed_total", Help: "Passes that lapsed, as found by this scheduler."}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hanjul_admit_runs_total",
-			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, lag, away, paused, closed, not_open, sold_out, stock_unknown, lost, error).",
+			Help: "Runs of the admit script by what they came to: admitted, or why nobody was let through (empty, capacity, rate, lag, away, paused, queue_off, closed, not_open, sold_out, stock_unknown, lost, error).",
 		}, []string{"outcome"}),
 		freeSlot: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "hanjul_admit_free_slot_seconds", Help: "From a slot that became free to the admission that took it, while people were waiting.",

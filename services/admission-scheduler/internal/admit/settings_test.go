@@ -49,6 +49,8 @@ func TestSettingsTakeHold(t *testing.T) {
 		{"more at a time, while paused", func() { put(8) }, "paused", 5, 4},
 		{"resumed", func() { w.act(w.books.Resume) }, "capacity", 9, 8},
 		{"one goes, and one comes", leave, "capacity", 10, 8},
+		{"queue off: the line stands as it is", func() { w.act(w.books.QueueOff) }, "queue_off", 10, 8},
+		{"queue on, and it goes on", func() { w.act(w.books.QueueOn) }, "capacity", 10, 8},
 		{"orders halted: people come until it is full", func() { w.act(w.books.Halt); put(9) }, "capacity", 11, 9},
 		{"closed", func() {
 			w.act(func(ctx context.Context, a ledger.Action) (ledger.ActionResult, error) {

@@ -68,7 +68,7 @@ const idleLooks = 16
 func (n *line) rest(reason waitingroom.AdmitReason) time.Duration {
 	tick, longest := n.loop.Tick, max(n.loop.Tick, n.loop.Upkeep)
 	switch reason {
-	case waitingroom.AdmitPaused, waitingroom.AdmitClosed, waitingroom.AdmitNotOpen:
+	case waitingroom.AdmitPaused, waitingroom.AdmitQueueOff, waitingroom.AdmitClosed, waitingroom.AdmitNotOpen:
 		return longest // only an operator changes it, whose settings wake the line
 	case waitingroom.AdmitSoldOut:
 		if n.loop.heard.Load() {

@@ -85,6 +85,14 @@ func (b *books) Unhalt(_ context.Context, a ledger.Action) (ledger.ActionResult,
 	return b.note("unhalt", a)
 }
 
+func (b *books) QueueOff(_ context.Context, a ledger.Action) (ledger.ActionResult, error) {
+	return b.note("queue-off", a)
+}
+
+func (b *books) QueueOn(_ context.Context, a ledger.Action) (ledger.ActionResult, error) {
+	return b.note("queue-on", a)
+}
+
 func (b *books) Restock(_ context.Context, a ledger.Action, m ledger.Movement) (ledger.ActionResult, error) {
 	b.movement = &m
 	return b.note("restock", a)
@@ -211,7 +219,7 @@ func TestDeskRefuses(t *testing.T) {
 		{"UnknownFieldsAreNamed", "PUT", "/v1/products/p", `{"rat":5,"burts":1}`, nil, 422, "invalid-field", []string{"burts", "rat"}},
 		{"AnotherCaseIsAnotherField", "PUT", "/v1/products/p", `{"Rate":5}`, nil, 422, "invalid-field", []string{"Rate"}},
 		{"EveryFaultAtOnce", "PUT", "/v1/products/p", `{"rate":0,"burst":0,"capacity":-1}`, nil, 422, "invalid-field", []string{"rate", "burst", "capacity"}},
-		{"WrongKinds", "PUT", "/v1/products/p", `{"rate":"5","capacity":1.5,"queue_on":1,"stock":null}`, nil, 422, "invalid-field", []string{"stock", "queue_on", "rate", "capacity"}},
+		{"WrongKinds", "PUT", "/v1/products/p", `{"rate":"5","capacity":1.5,"stock":null}`, nil, 422, "invalid-field", []string{"stock", "rate", "capacity"}},
 		{"StateHasItsOwnCalls", "PUT", "/v1/products/p", `{"state":"open","reason":"x"}`, nil, 422, "invalid-field", []string{"state", "reason"}},
 		{"NegativeStock", "PUT", "/v1/products/p", `{"stock":-1}`, nil, 422, "invalid-field", []string{"stock"}},
 		{"APassShorterThanTwoPolls", "PUT", "/v1/products/p", `{"pass_ms":101000}`, nil, 422, "invalid-field", []string{"pass_ms"}},
@@ -222,6 +230,8 @@ func TestDeskRefuses(t *testing.T) {
 		{"APageTooLarge", "GET", "/v1/products?limit=1001", ``, nil, 422, "invalid-field", []string{"limit"}},
 		{"APageBehindNothing", "GET", "/v1/products?after=a%20b&limit=x", ``, nil, 422, "invalid-field", []string{"limit", "after"}},
 		{"AHaltInSettings", "PUT", "/v1/products/p", `{"orders_halted":true}`, nil, 422, "invalid-field", []string{"orders_halted"}},
+		{"AQueueInSettings", "PUT", "/v1/products/p", `{"queue_on":false}`, nil, 422, "invalid-field", []string{"queue_on"}},
+		{"AQueueWithABody", "POST", "/v1/products/p/queue-off", `{"reason":"x"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"AHaltWithABody", "POST", "/v1/products/p/halt", `{"reason":"x"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"ALongReasonToClose", "POST", "/v1/products/p/close", `{"reason":"` + strings.Repeat("x", 201) + `"}`, nil, 422, "invalid-field", []string{"reason"}},
 		{"ALongReason", "POST", "/v1/products/p/pause", `{"reason":"` + strings.Repeat("x", 201) + `"}`, nil, 422, "invalid-field", []string{"reason"}},
@@ -311,12 +321,15 @@ func TestDeskChanges(t *testing.T) {
 		call(t, c, "POST", "/v1/products/p/resume", "{}")
 		call(t, c, "POST", "/v1/products/p/halt", "")
 		call(t, c, "POST", "/v1/products/p/unhalt", "{}")
+		call(t, c, "POST", "/v1/products/p/queue-off", "")
+		call(t, c, "POST", "/v1/products/p/queue-on", "")
 		call(t, c, "POST", "/v1/products/p/close", `{"reason":"night"}`)
 		call(t, c, "POST", "/v1/products/p/restock", `{"units":-5}`)
 		want := []string{
-			"open anna k1", "pause lunch anna k1", "pause  anna k1", "resume anna k1", "halt anna k1", "unhalt anna k1", "close night anna k1", "restock anna k1",
+			"open anna k1", "pause lunch anna k1", "pause  anna k1", "resume anna k1", "halt anna k1", "unhalt anna k1",
+			"queue-off anna k1", "queue-on anna k1", "close night anna k1", "restock anna k1",
 		}
-		if diff := cmp.Diff(want, b.calls); diff != "" || told != 8 || b.movement.Delta != -5 {
+		if diff := cmp.Diff(want, b.calls); diff != "" || told != 10 || b.movement.Delta != -5 {
 			t.Fatal(diff, told, b.movement)
 		}
 	})

@@ -13,16 +13,16 @@ import (
 const stockMax = 1_000_000_000
 
 // put makes a product or replaces the settings of one. What the body leaves out takes its default, so the same call twice
-// means the same thing; burst's default follows the rate. State, reason and a halt have calls of their own.
+// means the same thing; burst's default follows the rate. State, reason, a halt and the queue have calls of their own.
 func (d *Desk) put(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
 	members, err := readBody(r, true)
 	if err != nil {
 		return ledger.ActionResult{}, nil, err
 	}
 	var f faults
-	for _, name := range []string{"state", "reason", "orders_halted"} {
+	for _, name := range []string{"state", "reason", "orders_halted", "queue_on"} {
 		if _, given := members[name]; given {
-			f.add(name, "changed by open, pause, resume, close, halt and unhalt, not here")
+			f.add(name, "changed by open, pause, resume, close, halt, unhalt, queue-off and queue-on, not here")
 			delete(members, name)
 		}
 	}

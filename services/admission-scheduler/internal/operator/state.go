@@ -35,6 +35,16 @@ func (d *Desk) unhalt(r *http.Request, a ledger.Action) (ledger.ActionResult, []
 	return withoutBody(r, a, d.Ledger.Unhalt)
 }
 
+// queueOff lets people order without a pass, and the line stand as it is.
+func (d *Desk) queueOff(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withoutBody(r, a, d.Ledger.QueueOff)
+}
+
+// queueOn lets the line go on; orders need a pass again.
+func (d *Desk) queueOn(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
+	return withoutBody(r, a, d.Ledger.QueueOn)
+}
+
 // resume lets admissions go on.
 func (d *Desk) resume(r *http.Request, a ledger.Action) (ledger.ActionResult, []string, error) {
 	return withoutBody(r, a, d.Ledger.Resume)

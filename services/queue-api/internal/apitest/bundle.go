@@ -172,7 +172,7 @@ func prepare(t testing.TB, o Options) *Bundle {
 		o.Send = patience
 	}
 	b.Submits = submit.New(b.Room, b.Statuses, b.Producer, logger, submits, submit.Config{
-		Topic: b.Topic, SendTimeout: o.Send, StoreTimeout: patience, Fault: o.Fault,
+		Topic: b.Topic, Commands: Command(t), SendTimeout: o.Send, StoreTimeout: patience, Fault: o.Fault,
 	})
 	b.Sweeper = submit.NewSweeper(b.Submits, b.Keys.Users, 10*time.Millisecond)
 	opened, err := streams.NewMetrics(registry)

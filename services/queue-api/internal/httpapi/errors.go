@@ -30,6 +30,7 @@ var (
 	errTooLarge       = errors.New("the body is too large")
 	errContentType    = errors.New("the body's type is not understood")
 	errField          = errors.New("a field is out of its form")
+	errNoKey          = errors.New("an order without a pass needs a key")
 	errTooFast        = errors.New("polled faster than asked")
 	errNotReady       = errors.New("the product is not ready")
 	errUnavailable    = errors.New("a store is away")
@@ -49,10 +50,12 @@ func answers() []answer {
 	const soon, later = time.Second, 5 * time.Second
 	return []answer{
 		{errMalformed, 400, "malformed-request", "The request is malformed", 0},
+		{errNoKey, 400, "idempotency-key-required", "Idempotency-Key is required", 0},
 		{errIdentity, 401, "identity-invalid", "The call names no person", 0},
 		{errTicketInvalid, 401, "ticket-invalid", "The ticket is not valid", 0},
 		{errTicketForeign, 403, "ticket-foreign", "The ticket belongs to another person or product", 0},
 		{errPassInvalid, 401, "pass-invalid", "The pass is not valid", 0},
+		{submit.ErrNeedsPass, 401, "pass-invalid", "The pass is not valid", 0},
 		{errPassForeign, 403, "pass-foreign", "The pass belongs to another person or product", 0},
 		{submit.ErrLapsed, 403, "lapsed", "The pass has lapsed", 0},
 		{submit.ErrRevoked, 403, "revoked", "The admission was revoked", 0},
@@ -67,16 +70,19 @@ func answers() []answer {
 		{errOrderUnknown, 404, "order-unknown", "There is no such order", 0},
 		{waitingroom.ErrNotOpen, 409, "not-open", "The product is not open yet", 0},
 		{waitingroom.ErrClosed, 409, "closed", "The product is closed", 0},
+		{waitingroom.ErrQueueOff, 409, "queue-off", "The queue is off; orders need no pass", 0},
 		{submit.ErrLeft, 409, "left", "The place was given up", 0},
 		{submit.ErrSpent, 409, "pass-spent", "The pass has bought another order", 0},
+		{submit.ErrKeySpent, 409, "key-spent", "The Idempotency-Key has bought another order", 0},
 		{submit.ErrSoldOut, 409, "sold-out", "Not enough units are left", 0},
 		{errTooLarge, 413, "body-too-large", "The body is too large", 0},
 		{errContentType, 415, "unsupported-content-type", "The body must be application/json", 0},
 		{errField, 422, "invalid-field", "A field is out of its form", 0},
 		{errTooFast, 429, "too-many-polls", "You ask more often than you were asked to; your place is kept", soon},
+		{submit.ErrPending, 429, "order-pending", "An order of yours has no verdict yet; ask again when it has", soon},
 		{submit.ErrOutcomeUnknown, 503, "outcome-unknown", "The order may have been taken; ask again", soon},
 		{waitingroom.ErrFull, 503, "line-full", "The line is full", later},
-		{submit.ErrHalted, 503, "orders-halted", "Orders are halted; your pass is kept, and its time stands still", later},
+		{submit.ErrHalted, 503, "orders-halted", "Orders are halted; a pass is kept, and its time stands still", later},
 		{submit.ErrBusy, 503, "busy", "Too many orders are on their way", soon},
 		{streams.ErrFull, 503, "streams-full", "Too many streams are open", later},
 		{streams.ErrStopping, 503, "unavailable", "The service cannot answer now", soon},

@@ -38,7 +38,7 @@ func wantProblem(t *testing.T, a apitest.Answer, status int, typ string) {
 	if a.Status != status || a.Problem() != typ {
 		t.Fatalf("want %d %s, got %v", status, typ, a)
 	}
-	if later := status == 503; later != (a.Header.Get("Retry-After") != "") {
+	if later := status == 503 || status == 429; later != (a.Header.Get("Retry-After") != "") {
 		t.Fatalf("Retry-After is %q: %v", a.Header.Get("Retry-After"), a)
 	}
 	if a.Header.Get("Cache-Control") != "no-store" {

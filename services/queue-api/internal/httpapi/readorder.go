@@ -123,16 +123,18 @@ func (a *API) look(ctx context.Context, q asked) (look, error) {
 	return look{status, found || bound}, nil
 }
 
-// claim is a proof that an order id is of the caller's place.
+// claim is a proof that an order id is of the caller's place, or of the caller's key.
 type claim struct {
 	product    product.ID
 	place      product.Place
 	id         order.ID // of the pass; empty with a ticket
 	endsMS     int64    // of the pass
 	deadlineMS int64    // when nobody can send the order any more; 0 for not known, which asks for a look-up only
+	direct     bool     // of an Idempotency-Key, which has neither place nor end
 }
 
-// claims reads pass and ticket, the pass first since it knows an end. They must be the caller's whether they help or not (F28).
+// claims reads pass and ticket, the pass first since it knows an end, and the key of an order without a pass, whose product the query
+// names. They must be the caller's whether they help or not (F28).
 func (a *API) claims(r *http.Request, who person) ([]claim, error) {
 	var all []claim
 	p, _, given, err := a.pass(r, who, "", false)
@@ -149,7 +151,15 @@ func (a *API) claims(r *http.Request, who person) ([]claim, error) {
 	if t != nil {
 		all = append(all, claim{product: t.Product, place: t.Place})
 	}
-	return all, nil
+	key, err := idempotencyKey(r)
+	if err != nil || key == "" || !r.URL.Query().Has("product") {
+		return all, err
+	}
+	of, err := product.ParseID(r.URL.Query().Get("product"))
+	if err != nil {
+		return nil, faulty(errMalformed, "product", "expected 1-64 letters, digits and . _ -")
+	}
+	return append(all, claim{product: of, id: order.DeriveDirectID(a.keys.Orders, of, who.hash, key), direct: true}), nil
 }
 
 // claimed returns the claim that the id belongs to, or nil. Only the product knows how long its orders live and, for a
@@ -162,6 +172,9 @@ func (a *API) claimed(ctx context.Context, who person, id order.ID, claims []cla
 		view, err := a.views.get(ctx, c.product)
 		if err != nil {
 			return nil, err
+		}
+		if c.direct {
+			return &c, nil
 		}
 		if c.id == id {
 			c.deadlineMS = c.endsMS + view.OrderTTLMS

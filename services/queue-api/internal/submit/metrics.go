@@ -8,6 +8,7 @@ import (
 
 	"hanjul/pkg/kafka"
 	"hanjul/pkg/redisconn"
+	"hanjul/pkg/waitingroom"
 )
 
 // The names of this package's metrics.
@@ -82,6 +83,11 @@ func outcomeLabel(a Answer, err error) string {
 		{ErrHalted, "halted"},
 		{ErrSoldOut, "sold_out"},
 		{ErrSpent, "spent"},
+		{ErrKeySpent, "key_spent"},
+		{ErrNeedsPass, "needs_pass"},
+		{ErrPending, "order_pending"},
+		{waitingroom.ErrNotOpen, "not_open"},
+		{waitingroom.ErrClosed, "closed"},
 		{ErrLapsed, "lapsed"},
 		{ErrRevoked, "revoked"},
 		{ErrLeft, "left"},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"hanjul/pkg/kafka"
+	"hanjul/pkg/keyring"
 	"hanjul/pkg/order"
 	"hanjul/pkg/orderstatus"
 	"hanjul/pkg/pass"
@@ -35,6 +36,12 @@ var (
 	ErrSoldOut = errors.New("not enough units are left")
 	// ErrSpent: the pass has bought an order of another quantity or key.
 	ErrSpent = errors.New("the pass was used for another order")
+	// ErrKeySpent: without a pass, the Idempotency-Key has bought an order of another quantity.
+	ErrKeySpent = errors.New("the Idempotency-Key was used for another order")
+	// ErrNeedsPass: the queue is on, and the call has no pass.
+	ErrNeedsPass = errors.New("orders need a pass")
+	// ErrPending: without a pass, an order of the user is on its way to its verdict; a PendingError tells which.
+	ErrPending = errors.New("another order of the user has no verdict yet")
 	// ErrLapsed: the pass ran out, unused as far as anybody knows.
 	ErrLapsed = errors.New("the pass has lapsed")
 	// ErrRevoked: the user or all passes of that epoch were revoked.
@@ -44,6 +51,17 @@ var (
 	// ErrOutcomeUnknown: the order may be in the log, now or later; the same call may be repeated.
 	ErrOutcomeUnknown = errors.New("the outcome is unknown")
 )
+
+// PendingError is ErrPending with the order that has no verdict yet.
+type PendingError struct{ OrderID order.ID }
+
+// Error says which order it is.
+func (e *PendingError) Error() string {
+	return "order " + string(e.OrderID) + ": " + ErrPending.Error()
+}
+
+// Unwrap makes it an ErrPending.
+func (e *PendingError) Unwrap() error { return ErrPending }
 
 // The steps after which Config.Fault is asked.
 const (
@@ -56,6 +74,7 @@ const (
 // Room is what submit needs of waitingroom.
 type Room interface {
 	Bind(ctx context.Context, r waitingroom.BindRequest) (waitingroom.BindResult, error)
+	BindDirect(ctx context.Context, r waitingroom.DirectRequest) (waitingroom.BindResult, error)
 	Acked(ctx context.Context, p product.ID, id order.ID) error
 	Due(ctx context.Context, p product.ID, limit int) ([]waitingroom.Intent, error)
 	Products(ctx context.Context) ([]product.ID, error)
@@ -72,6 +91,8 @@ type Statuses interface {
 type Config struct {
 	// Topic takes the commands.
 	Topic string
+	// Commands signs those that carry no pass (F31).
+	Commands keyring.Key
 	// SendTimeout bounds the wait for Kafka's acknowledgement; default 5 s. What is not acknowledged by then is unknown.
 	SendTimeout time.Duration
 	// StoreTimeout bounds each call of Redis; default 1 s.
@@ -98,13 +119,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Request is one order. Its pass was verified; its user and product are the call's own.
+// Request is one order. Its pass was verified; its user and product are the call's own, and the pass's.
 type Request struct {
-	Pass           pass.Pass
-	PassText       string
+	OrderID        order.ID // of the pass; without one, of the user's key (order.DeriveDirectID)
+	Product        product.ID
+	User           product.UserID
 	UserHash       product.UserHash
+	Pass           *pass.Pass // nil for an order without one, which is taken while the queue is off
+	PassText       string
 	Quantity       int    // 1 to the product's max_quantity
-	IdempotencyKey string // empty for none
+	IdempotencyKey string // empty for none, which only an order with a pass may have
 	OrderTTL       time.Duration
 	Traceparent    string // of this call; empty for none
 }
@@ -138,7 +162,7 @@ func New(room Room, statuses Statuses, producer *kafka.Producer, logger *slog.Lo
 }
 
 // Submit takes one order to its answer. Safe to repeat, also after any error and in parallel: the same pass, quantity and
-// key lead to the same order. It goes on although the caller's context ends, so that a cut connection leaves nothing half
+// key lead to the same order, and so do, without a pass, the same user, quantity and key. It goes on although the caller's context ends, so that a cut connection leaves nothing half
 // done, and takes at most SendTimeout and three StoreTimeouts.
 func (s *Submitter) Submit(ctx context.Context, r Request) (Answer, error) {
 	answer, err := s.submit(ctx, r)
@@ -156,7 +180,7 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 	// Crash: nothing happened. Twice: two slots for a moment.
 	slot, err := s.producer.Reserve()
 	if err != nil {
-		return Answer{}, fmt.Errorf("reserve a slot for order %s: %w: %w", r.Pass.OrderID, ErrBusy, err)
+		return Answer{}, fmt.Errorf("reserve a slot for order %s: %w: %w", r.OrderID, ErrBusy, err)
 	}
 	defer slot.Release()
 	if err := s.cfg.Fault(StepSlot); err != nil {
@@ -170,10 +194,13 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 	ctx = context.WithoutCancel(ctx)
 	bound, err := s.bind(ctx, r, command)
 	if redisconn.Away(err) != nil {
-		return Answer{}, fmt.Errorf("bind order %s: %w", r.Pass.OrderID, err) // it was not sent
+		return Answer{}, fmt.Errorf("bind order %s: %w", r.OrderID, err) // it was not sent
+	}
+	if err := turnedAway(err); err != nil {
+		return Answer{}, fmt.Errorf("order %s: %w", r.OrderID, err)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("bind order %s: %w: %w", r.Pass.OrderID, ErrOutcomeUnknown, err)
+		return Answer{}, fmt.Errorf("bind order %s: %w: %w", r.OrderID, ErrOutcomeUnknown, err)
 	}
 	if bound.Outcome != waitingroom.BindBound {
 		return s.unbound(ctx, r, bound)
@@ -185,7 +212,7 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 	// 3. Produce the stored bytes, which are those of the first submit.
 	// Crash, or no clear answer: the order may be in the log; the sweeper sends it again under the same id. Twice: copies of
 	// one id, judged once. Late: the record's own time against the deadline decides (F10).
-	sent := s.send(ctx, slot, r.Pass.Product, bound.Command)
+	sent := s.send(ctx, slot, r.Product, bound.Command)
 	if err := s.cfg.Fault(StepProduced); err != nil {
 		return Answer{}, err
 	}
@@ -194,15 +221,15 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 	// changes nothing (F3).
 	status := order.Status{
 		Version: order.VersionPending, State: order.StatePending,
-		Product: r.Pass.Product, User: r.UserHash, Quantity: r.Quantity, Digest: r.digest(),
+		Product: r.Product, User: r.UserHash, Quantity: r.Quantity, Digest: r.digest(),
 	}
 	var noted sync.WaitGroup
 	if sent.Outcome == kafka.Accepted {
 		status.Version, status.State = order.VersionAccepted, order.StateAccepted
 		// Beside the status, in the same pipeline: both in either order say what they say alone.
-		noted.Go(func() { s.acked(ctx, r.Pass.Product, r.Pass.OrderID) })
+		noted.Go(func() { s.acked(ctx, r.Product, r.OrderID) })
 	}
-	s.put(ctx, r.Pass.OrderID, status)
+	s.put(ctx, r.OrderID, status)
 	noted.Wait()
 	if err := s.cfg.Fault(StepTold); err != nil {
 		return Answer{}, err
@@ -210,7 +237,7 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 
 	// 5. Answer. Crash: the caller asks again and gets the same order.
 	if sent.Outcome != kafka.Accepted {
-		return Answer{}, fmt.Errorf("produce order %s: %w: %w", r.Pass.OrderID, ErrOutcomeUnknown, sent.Err)
+		return Answer{}, fmt.Errorf("produce order %s: %w: %w", r.OrderID, ErrOutcomeUnknown, sent.Err)
 	}
 	return Answer{Status: status, Known: true}, nil
 }
@@ -219,13 +246,21 @@ func (s *Submitter) submit(ctx context.Context, r Request) (Answer, error) {
 func (s *Submitter) command(r Request) ([]byte, error) {
 	now := s.cfg.Now()
 	c := order.Command{
-		Version: order.CommandVersion, Kind: order.KindPlace, ID: string(r.Pass.OrderID), OrderID: r.Pass.OrderID,
-		Product: r.Pass.Product, User: r.Pass.User, UserHash: r.UserHash, Place: r.Pass.Place,
-		Quantity: r.Quantity, IdempotencyKey: r.IdempotencyKey, Pass: r.PassText,
+		Version: order.CommandVersion, Kind: order.KindPlace, ID: string(r.OrderID), OrderID: r.OrderID,
+		Product: r.Product, User: r.User, UserHash: r.UserHash,
+		Quantity: r.Quantity, IdempotencyKey: r.IdempotencyKey,
 		DeadlineMS: now.Add(r.OrderTTL).UnixMilli(), AtMS: now.UnixMilli(), Traceparent: r.Traceparent,
 	}
+	if r.Pass != nil {
+		c.Place, c.Pass = r.Pass.Place, r.PassText
+	} else {
+		var err error
+		if c, err = c.Sign(s.cfg.Commands); err != nil {
+			return nil, fmt.Errorf("sign order %s: %w", r.OrderID, err)
+		}
+	}
 	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("make order %s: %w", r.Pass.OrderID, err)
+		return nil, fmt.Errorf("make order %s: %w", r.OrderID, err)
 	}
 	return c.Encode()
 }
@@ -233,9 +268,14 @@ func (s *Submitter) command(r Request) ([]byte, error) {
 func (s *Submitter) bind(ctx context.Context, r Request, command []byte) (waitingroom.BindResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()
-	s.seen.Store(r.Pass.Product, struct{}{})
+	s.seen.Store(r.Product, struct{}{})
+	if r.Pass == nil {
+		return s.room.BindDirect(ctx, waitingroom.DirectRequest{
+			Product: r.Product, User: r.UserHash, OrderID: r.OrderID, Digest: r.digest(), Quantity: r.Quantity, Command: command,
+		})
+	}
 	return s.room.Bind(ctx, waitingroom.BindRequest{
-		Product: r.Pass.Product, User: r.UserHash, Place: r.Pass.Place, OrderID: r.Pass.OrderID,
+		Product: r.Product, User: r.UserHash, Place: r.Pass.Place, OrderID: r.OrderID,
 		ExpiresMS: r.Pass.ExpiresAt.UnixMilli(), Epoch: r.Pass.Epoch,
 		Digest: r.digest(), Quantity: r.Quantity, Command: command,
 	})
