@@ -86,6 +86,8 @@ if run_ms then
   if stands == '' then running = running + math.max(0, math.min(now_ms - tonumber(run_ms), ALLOWANCE)) end
 end
 
+local now_text, running_text = text(now_ms), text(running) -- for hundreds of records
+
 -- Whether it stands until the next run. It is decided for the time to come, so it never goes back. Twice, or from several schedulers: each
 -- run counts the time since the last one, whosever that was. Crash: no run comes, and it stands once ALLOWANCE is over.
 local base, held = unpack(redis.call('HMGET', stock, 'base', 'held'))
@@ -123,8 +125,8 @@ if lapsed > 0 then
   for i, user in ipairs(users) do
     local place = string.match(held_records[i] or '', '^active|(%d+)|')
     if place then -- always, unless somebody else wrote here; the audit tells
-      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. place .. '||' .. text(now_ms)
-      times[#times + 1], times[#times + 2] = text(now_ms), user
+      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. place .. '||' .. now_text
+      times[#times + 1], times[#times + 2] = now_text, user
     end
   end
   redis.call('ZREM', active, unpack(users))
@@ -158,7 +160,7 @@ local function unheard()
     if #met > 0 then
       local now_seen = {}
       for i = 1, #met, 2 do
-        now_seen[i], now_seen[i + 1] = text(running), met[i]
+        now_seen[i], now_seen[i + 1] = running_text, met[i]
       end
       near = tonumber(met[#met])
       redis.call('ZADD', seen, unpack(now_seen))
@@ -167,13 +169,13 @@ local function unheard()
   end
   local old = redis.call('ZRANGEBYSCORE', seen, '-inf', text(running - absence * 4 / 3), 'LIMIT', 0, AWAY)
   if #old == 0 then return end
-  local gone, places, tills = {}, {}, {}
+  local gone, places, tills, till = {}, {}, {}, text(running + grace)
   for _, user in ipairs(old) do
     local place = tonumber(redis.call('ZSCORE', waiting, user))
     if place and place <= near then -- else the record is of an earlier life, or of one that no longer waits
       gone[#gone + 1] = user
       places[#places + 1], places[#places + 2] = text(place), user
-      tills[#tills + 1], tills[#tills + 2] = text(running + grace), user
+      tills[#tills + 1], tills[#tills + 2] = till, user
       redis.call('XADD', changes, 'MAXLEN', '~', 100000, '*', 'move', '-' .. text(place))
     end
   end
@@ -192,8 +194,8 @@ if sale == 'open' then
   for _, user in ipairs(over) do
     local place = tonumber(redis.call('ZSCORE', away, user))
     if place then -- always; the audit tells
-      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. text(place) .. '||' .. text(now_ms)
-      times[#times + 1], times[#times + 2] = text(now_ms), user
+      records[#records + 1], records[#records + 2] = user, 'lapsed|' .. text(place) .. '||' .. now_text
+      times[#times + 1], times[#times + 2] = now_text, user
       ended = ended + 1
     end
   end
