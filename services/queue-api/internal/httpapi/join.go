@@ -46,7 +46,7 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusCreated
 		w.Header().Set("Location", "/v1/products/"+string(c.product)+"/queue")
 	}
-	return send(w, status, joined{d, !s.Created})
+	return send(w, status, &joined{d, !s.Created})
 }
 
 // call is what every call about a line has: the person, the product, and the ticket, if any.

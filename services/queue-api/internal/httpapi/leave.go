@@ -26,5 +26,5 @@ func (a *API) leave(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return send(w, http.StatusOK, d)
+	return send(w, http.StatusOK, &d)
 }

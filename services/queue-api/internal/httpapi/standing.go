@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -297,7 +296,7 @@ func (a *API) want(ctx context.Context, w orderstatus.Wanted) {
 
 // send writes a JSON answer.
 func send(w http.ResponseWriter, status int, body any) error {
-	text, err := json.Marshal(body)
+	text, err := encode(body)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}

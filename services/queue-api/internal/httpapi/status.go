@@ -32,7 +32,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.paces.told(c.who.hash, c.product, d.NextPollMS)
 	a.metrics.polled(d.Status)
-	return send(w, http.StatusOK, d)
+	return send(w, http.StatusOK, &d)
 }
 
 // moment is when an answer about a person is of, and how the line moved then.
