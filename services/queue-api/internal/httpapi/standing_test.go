@@ -105,7 +105,8 @@ func TestCadence(t *testing.T) {
 		} else if position <= c.MidWithin {
 			asked = c.Mid
 		}
-		least, most := 0.8*load*float64(asked.Milliseconds())-1, 1.2*load*float64(asked.Milliseconds()+1)
+		// Rounded down twice, to whole milliseconds before it is spread and after.
+		least, most := 0.8*load*float64(asked.Milliseconds())-2, 1.2*load*float64(asked.Milliseconds()+1)
 		if got := float64(c.at(position, load)); load < 1 || load > float64(max(1, c.Stretch)) || got < least || got > most || got > float64(c.longest().Milliseconds()+1) {
 			t.Fatalf("%+v at %d under %g: %g ms, expected %g to %g", c, position, load, got, least, most)
 		}
