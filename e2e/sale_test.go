@@ -128,7 +128,7 @@ func TestDrawIsSeeded(t *testing.T) {
 	}
 }
 
-// TestSaleWithoutUnits sells nothing to everyone and says so.
+// TestSaleWithoutUnits sells nothing to everyone and says so; then, on the same servers, another product without a queue.
 func TestSaleWithoutUnits(t *testing.T) {
 	t.Parallel()
 	stack := start(t, 1)
@@ -145,6 +145,7 @@ func TestSaleWithoutUnits(t *testing.T) {
 	if report.Buyers.Outcomes["confirmed"] != 0 || report.Buyers.Outcomes["sold out while waiting"] == 0 || !report.Audit.OK {
 		t.Fatalf("outcomes %v, audit %+v", report.Buyers.Outcomes, report.Audit)
 	}
+	sellWithoutQueue(t, stack, target)
 }
 
 // TestSaleOfTheLastUnit is stock 1 with a crowd: exactly one is confirmed.
