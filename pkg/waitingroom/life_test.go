@@ -78,7 +78,7 @@ func (l *life) moves() map[string]func(*rapid.T) {
 		weight int
 		do     func(*rapid.T)
 	}{
-		"join": {6, l.join}, "status": {3, l.status}, "leave": {2, l.leave}, "away": {1, l.away}, "heard": {1, l.hear},
+		"join": {6, l.join}, "status": {3, l.status}, "leave": {3, l.leave}, "away": {2, l.away}, "heard": {2, l.hear},
 		"admit": {8, l.admit}, "expire": {2, l.expire},
 		"bind": {9, l.bind}, "settle": {4, l.settle}, "sweep": {1, l.sweep}, "forsake": {1, l.forsake},
 		"restock": {1, l.restock}, "load": {1, l.load}, "change": {4, l.change}, "put": {3, l.put},
@@ -94,6 +94,20 @@ func (l *life) moves() map[string]func(*rapid.T) {
 
 func (l *life) user(rt *rapid.T) product.UserHash {
 	return user(rapid.IntRange(1, people).Draw(rt, "user"))
+}
+
+// among draws somebody in one of the states, so that moves which are seldom possible are made all the same.
+func (l *life) among(rt *rapid.T, states ...waitingroom.State) product.UserHash {
+	var found []product.UserHash
+	for n := 1; n <= people; n++ {
+		if slices.Contains(states, l.m.of(user(n)).state) {
+			found = append(found, user(n))
+		}
+	}
+	if len(found) == 0 {
+		rt.Skip("nobody is in such a state")
+	}
+	return rapid.SampledFrom(found).Draw(rt, "user")
 }
 
 // ticket is nil or one of the user's places.
@@ -178,7 +192,7 @@ func (l *life) leave(rt *rapid.T) {
 	if len(l.places[u]) == 0 {
 		rt.Skip("has no place")
 	}
-	place := rapid.SampledFrom(l.places[u]).Draw(rt, "place")
+	place := rapid.SampledFrom(append([]product.Place{l.places[u][len(l.places[u])-1]}, l.places[u]...)).Draw(rt, "place")
 	_, err := l.room.Leave(l.ctx, l.product, u, place)
 	if l.absent(err) {
 		return
@@ -189,24 +203,21 @@ func (l *life) leave(rt *rapid.T) {
 
 // away moves somebody who was not heard out of the way, as admit does; or ends the grace of who is away already.
 func (l *life) away(rt *rapid.T) {
-	u := l.user(rt)
+	u := l.among(rt, waitingroom.Waiting, waitingroom.Away)
 	p := l.m.of(u)
-	switch p.state {
-	case waitingroom.Waiting:
+	if p.state == waitingroom.Away {
+		l.check(l.room.EndGrace(l.ctx, l.product, u))
+		p.over = true
+	} else {
 		l.check(l.room.SendAway(l.ctx, l.product, u))
 		l.m.tally.Away++
 		p.state = waitingroom.Away
-	case waitingroom.Away:
-		l.check(l.room.EndGrace(l.ctx, l.product, u))
-		p.over = true
-	default:
-		rt.Skip("does not wait")
 	}
 	l.m.people[u] = p
 }
 
 func (l *life) hear(rt *rapid.T) {
-	u := l.user(rt)
+	u := l.among(rt, waitingroom.Away, waitingroom.Waiting)
 	back, err := l.room.Heard(l.ctx, l.product, []product.UserHash{u})
 	if l.absent(err) {
 		return
@@ -265,11 +276,8 @@ func (l *life) now() int64 {
 }
 
 func (l *life) expire(rt *rapid.T) {
-	u := l.user(rt)
+	u := l.among(rt, waitingroom.Active)
 	p := l.m.of(u)
-	if p.state != waitingroom.Active {
-		rt.Skip("holds no pass")
-	}
 	l.check(l.room.Expire(l.ctx, l.product, u))
 	p.over = true
 	l.m.people[u] = p
