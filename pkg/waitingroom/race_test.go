@@ -130,6 +130,16 @@ func (b *bundle) binds(r waitingroom.BindRequest) func(int) string {
 	}
 }
 
+func (b *bundle) bindsDirect(r waitingroom.DirectRequest) func(int) string {
+	return func(int) string {
+		result, err := b.room.BindDirect(b.ctx, r)
+		if result.First {
+			return "first"
+		}
+		return yes(string(result.Outcome), true, err)
+	}
+}
+
 func (b *bundle) evicts(u int) func(int) string {
 	ban := waitingroom.Ban{User: user(u), UntilMS: time.Now().Add(time.Hour).UnixMilli(), V: 1}
 	return func(int) string {
@@ -237,6 +247,27 @@ func races() map[string]race {
 			b.check(b.room.Expire(b.ctx, b.product, r.User))
 			same(b, "bound", b.start(b.binds(r), b.polls(1), b.admits(1))["first"], 0)
 			same(b, "tally", b.books().Tally, waitingroom.Tally{Joined: 1, Admitted: 1, Lapsed: 1})
+		}},
+		"bind direct and bind direct of another key": {[]string{"waitingroom_bind_direct"}, func(b *bundle) {
+			b.set("queue_on", 0)
+			got := b.start(b.bindsDirect(b.direct(1, "one", 2)), b.bindsDirect(b.direct(1, "other", 2)))
+			same(b, "binds", got, words{"first": 1, "bound": racers - 1, "pending": racers})
+			same(b, "held", b.view().Held, 2)
+		}},
+		"bind direct and bind": {[]string{"waitingroom_bind_direct", "waitingroom_bind"}, func(b *bundle) {
+			r := b.pass(1, 2)
+			b.set("queue_on", 0)
+			same(b, "binds", b.start(b.bindsDirect(b.direct(1, "one", 2)), b.binds(r)),
+				words{"first": 1, "bound": racers - 1, "pending": racers}, words{"first": 1, "bound": racers - 1, "refused": racers})
+			same(b, "held", b.view().Held, 2)
+		}},
+		"bind direct and leave": {[]string{"waitingroom_bind_direct", "waitingroom_leave"}, func(b *bundle) {
+			place := b.join(user(1)).Place
+			b.set("queue_on", 0)
+			same(b, "bound", b.start(b.bindsDirect(b.direct(1, "one", 2)), b.leaves(1, place))["first"], 1)
+			same(b, "state", b.found(1), waitingroom.Ordering)
+			tally := b.books().Tally
+			same(b, "tally", tally, waitingroom.Tally{Joined: 1 + tally.Left, Bound: 1, Left: tally.Left})
 		}},
 		"join and evict": {[]string{"waitingroom_join", "waitingroom_evict"}, func(b *bundle) {
 			got := b.start(b.joins(1), b.evicts(1))
