@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"hanjul/pkg/keyring"
 	"hanjul/pkg/product"
@@ -38,9 +39,19 @@ func ParseID(s string) (ID, error) {
 // gives the same id for as long as the key lives. openedUS is the product's constant opening time in microseconds.
 func DeriveID(key keyring.Key, p product.ID, u product.UserHash, place product.Place, openedUS int64) ID {
 	sum := key.Sum([]byte("place|" + string(p) + "|" + string(u) + "|" + place.String()))
+	return shape(sum, uint64(openedUS/1000+place.Low()/1000))
+}
+
+// DeriveNonceID computes the order id of a pass of no place from its nonce (F39), in the same shape, with the time at which the pass was
+// handed out. No order is ever bought under it here; a shop that keeps its own orders tells two of them apart by it.
+func DeriveNonceID(key keyring.Key, p product.ID, u product.UserHash, nonce string, at time.Time) ID {
+	return shape(key.Sum([]byte("nonce|"+string(p)+"|"+string(u)+"|"+nonce)), uint64(at.UnixMilli()))
+}
+
+// shape is a UUID in the shape of version 7.
+func shape(sum []byte, ms uint64) ID {
 	var b [16]byte
 	copy(b[6:], sum[:10])
-	ms := uint64(openedUS/1000 + place.Low()/1000)
 	var t [8]byte
 	binary.BigEndian.PutUint64(t[:], ms<<16)
 	copy(b[:6], t[:6])

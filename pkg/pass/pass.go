@@ -24,16 +24,24 @@ const Issuer = "hanjul"
 // ErrInvalid says that the text is no pass of ours: malformed, another algorithm or key, a wrong signature, or claims out of form.
 var ErrInvalid = errors.New("pass is not valid")
 
+// ErrPlaceless says that the text is a genuine pass of no place: handed out while nobody could ask the line (F39). It opens a shop that looks
+// at passes only and buys no order here.
+var ErrPlaceless = errors.New("pass is of no place")
+
 // sizeMax bounds what is decoded: a 256-byte user id in JSON escapes to at most 1,536 bytes.
 const sizeMax = 4096
+
+// nonceMin is the least length of a nonce: 16 bytes in base64url.
+const nonceMin = 22
 
 // Pass is what a pass says. Expiry is information for its holder: the lease in Redis decides, and a bind compares with Redis TIME.
 type Pass struct {
 	User      product.UserID
 	Product   product.ID
-	Place     product.Place
-	OrderID   order.ID // jti
-	Epoch     int64    // pass_epoch: a lower one than the product's is revoked
+	Place     product.Place // 0 with a Nonce
+	Nonce     string        // of a pass of no place: what its order id is made from; else empty
+	OrderID   order.ID      // jti
+	Epoch     int64         // pass_epoch: a lower one than the product's is revoked
 	Admitted  time.Time
 	IssuedAt  time.Time
 	ExpiresAt time.Time // rounded up to the second
@@ -50,6 +58,7 @@ type claims struct {
 	Subject  product.UserID `json:"sub"`
 	Product  product.ID     `json:"product"`
 	Place    product.Place  `json:"place"`
+	Nonce    string         `json:"nonce,omitempty"`
 	JWTID    order.ID       `json:"jti"`
 	Epoch    int64          `json:"pass_epoch"`
 	Admitted int64          `json:"adm"` // milliseconds
@@ -78,7 +87,7 @@ func (s *Signer) Sign(p Pass) (string, error) {
 		return "", fmt.Errorf("sign pass: %w", err)
 	}
 	body, err := json.Marshal(claims{
-		Issuer, p.User, p.Product, p.Place, p.OrderID, p.Epoch, p.Admitted.UnixMilli(), p.IssuedAt.Unix(), ceilSecond(p.ExpiresAt),
+		Issuer, p.User, p.Product, p.Place, p.Nonce, p.OrderID, p.Epoch, p.Admitted.UnixMilli(), p.IssuedAt.Unix(), ceilSecond(p.ExpiresAt),
 	})
 	if err != nil {
 		return "", fmt.Errorf("sign pass: %w", err)
@@ -109,14 +118,22 @@ func ceilSecond(t time.Time) int64 {
 // Verifier holds public keys by key id. Safe for concurrent use.
 type Verifier map[string]ed25519.PublicKey
 
-// Verify checks the signature and the form of the claims, never the expiry, and returns what the pass says; ErrInvalid otherwise.
-// The caller compares user, product and expiry with its own.
+// Verify checks the signature and the form of the claims, never the expiry, and returns what the pass says; ErrInvalid otherwise, and
+// ErrPlaceless together with what it says for a genuine pass of no place. The caller compares user, product and expiry with its own.
 func (v Verifier) Verify(text string) (Pass, error) {
 	s, err := v.parse(text, nil)
 	if err != nil || !s.verify() {
 		return Pass{}, ErrInvalid
 	}
-	return s.pass, nil
+	return s.pass, s.pass.placeless()
+}
+
+// placeless is ErrPlaceless where it is of no place.
+func (p Pass) placeless() error {
+	if p.Place == 0 {
+		return ErrPlaceless
+	}
+	return nil
 }
 
 // Together says that every text carries a valid signature of the key. No means that one of them may be invalid.
@@ -142,7 +159,7 @@ func (v Verifier) VerifyMany(texts []string, together Together) ([]Pass, []error
 		genuine := len(indexes) > 1 && together(ed25519.PublicKey(key), signedTexts, signatures)
 		for _, i := range indexes {
 			if genuine || all[i].verify() {
-				passes[i] = all[i].pass
+				passes[i], faults[i] = all[i].pass, all[i].pass.placeless()
 			} else {
 				faults[i] = ErrInvalid
 			}
@@ -190,12 +207,13 @@ func (v Verifier) parse(text string, met map[string]ed25519.PublicKey) (signed, 
 	_, errID := order.ParseID(string(c.JWTID))
 	_, errProduct := product.ParseID(string(c.Product))
 	_, errUser := product.ParseUserID(string(c.Subject))
-	if c.Issuer != Issuer || c.Place < 1 || errors.Join(errID, errProduct, errUser) != nil {
+	placed := c.Place >= 1 && c.Nonce == "" || c.Place == 0 && len(c.Nonce) >= nonceMin
+	if c.Issuer != Issuer || !placed || errors.Join(errID, errProduct, errUser) != nil {
 		return signed{}, ErrInvalid
 	}
 	return signed{
 		Pass{
-			c.Subject, c.Product, c.Place, c.JWTID, c.Epoch,
+			c.Subject, c.Product, c.Place, c.Nonce, c.JWTID, c.Epoch,
 			time.UnixMilli(c.Admitted), time.Unix(c.Issued, 0), time.Unix(c.Expires, 0),
 		}, key, []byte(text[:len(parts[0])+1+len(parts[1])]), signature,
 	}, nil

@@ -270,6 +270,45 @@ func forUser(u product.UserID) pass.Pass {
 	return p
 }
 
+// A pass of no place is genuine and told apart from every other, alone and among many; a place and a nonce, or neither, is none.
+func TestPlaceless(t *testing.T) {
+	t.Parallel()
+	s := signer(t, "k1", "a")
+	p := sample()
+	p.Place, p.Nonce = 0, "AAAAAAAAAAAAAAAAAAAAAA"
+	text, err := s.Sign(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Verifier().Verify(text)
+	if !errors.Is(err, pass.ErrPlaceless) || errors.Is(err, pass.ErrInvalid) || got != p.Told() {
+		t.Fatal(got, err)
+	}
+	if _, err := signer(t, "k1", "b").Verifier().Verify(text); !errors.Is(err, pass.ErrInvalid) {
+		t.Fatal("a foreign signature:", err)
+	}
+	placed, err := s.Sign(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, genuine := range []bool{true, false} { // together, and each alone
+		_, faults := s.Verifier().VerifyMany([]string{placed, text, placed}, func(ed25519.PublicKey, [][]byte, [][]byte) bool { return genuine })
+		if faults[0] != nil || !errors.Is(faults[1], pass.ErrPlaceless) || faults[2] != nil {
+			t.Fatal(faults)
+		}
+	}
+	for _, wrong := range []pass.Pass{{Place: 1, Nonce: p.Nonce}, {Place: 0, Nonce: p.Nonce[1:]}, {Place: 0}, {Place: -1, Nonce: p.Nonce}} {
+		p.Place, p.Nonce = wrong.Place, wrong.Nonce
+		text, err := s.Sign(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Verifier().Verify(text); !errors.Is(err, pass.ErrInvalid) {
+			t.Errorf("place %d, nonce %q: %v", p.Place, p.Nonce, err)
+		}
+	}
+}
+
 func TestNewSignerWantsASeed(t *testing.T) {
 	t.Parallel()
 	long, err := keyring.Parse("k:" + base64.RawURLEncoding.EncodeToString(make([]byte, 64)))

@@ -89,7 +89,7 @@ func newApp(logger *slog.Logger, cfg Config, build telemetry.Build) (*app, error
 	lines := live.New(room, room, logger, snapshots, cfg.Lines)
 	surface := httpapi.New(room, lines, statuses, orders, open, httpapi.Keys{
 		Orders: cfg.Orders, Users: cfg.Users, Tickets: append(keyring.Ring{cfg.Tickets}, cfg.TicketsAlso...), Passes: cfg.Passes, PassesAlso: cfg.PassesAlso,
-	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, StreamNearest: int64(cfg.StreamNearest), Leases: cfg.Leases, Origins: cfg.Origins, Advise: cfg.Local})
+	}, logger, calls, httpapi.Config{Cadence: cfg.Cadence, PollExcess: cfg.PollExcess, Heartbeat: cfg.StreamHeartbeat, StreamNearest: int64(cfg.StreamNearest), Leases: cfg.Leases, Origins: cfg.Origins, FailOpen: cfg.FailOpen, Advise: cfg.Local})
 
 	asking, err := kafka.NewClient(cfg.Kafka)
 	if err != nil {

@@ -26,6 +26,7 @@ type Config struct {
 	Redis     redisconn.Config
 	KeyPrefix string
 	Breaker   redisconn.BreakerConfig
+	FailOpen  float64
 
 	Kafka           kafka.Config
 	KafkaPartitions int
@@ -110,6 +111,8 @@ func loadConfig(s *config.Source) Config {
 		ReadyDrain:      s.Duration("READY_DRAIN", 0, 0, time.Minute, "how long to go on after /readyz turned away"),
 		Drain:           s.Duration("DRAIN", 10*time.Second, 0, 5*time.Minute, "how long calls in hand may take at the end; longer than SEND_TIMEOUT"),
 	}
+	c.FailOpen = s.Float("FAIL_OPEN", 0, 0, 10_000, "people a second whom this process gives a pass by itself while Redis is away, such as 20, for shops that look at passes only; 0: nobody, they are asked to come again. "+
+		"Such a pass has no place: neither first come, first served (I7) nor capacity and rate (I8) hold, evictions are not looked at, and it buys no order here")
 	level, err := telemetry.ParseLevel(s.Choice("LOG_LEVEL", "info", "what is logged", "debug", "info", "warn", "error"))
 	if err != nil {
 		s.Fault("LOG_LEVEL", "%w", err)

@@ -22,6 +22,7 @@ require (
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1
+	golang.org/x/time v0.16.0
 	hanjul/deploy/local v0.0.0-00010101000000-000000000000
 	hanjul/lua v0.0.0-00010101000000-000000000000
 	hanjul/pkg v0.0.0-00010101000000-000000000000

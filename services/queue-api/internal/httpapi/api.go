@@ -19,6 +19,7 @@ import (
 	"hanjul/pkg/pass"
 	"hanjul/pkg/product"
 	"hanjul/pkg/waitingroom"
+	"hanjul/services/queue-api/internal/failopen"
 	"hanjul/services/queue-api/internal/live"
 	"hanjul/services/queue-api/internal/streams"
 	"hanjul/services/queue-api/internal/submit"
@@ -90,6 +91,8 @@ type Config struct {
 	Leases bool
 	// Origins are the other web origins whose pages may call.
 	Origins Origins
+	// FailOpen is how many people a second get a pass of no place while Redis is away; 0: nobody (F39).
+	FailOpen float64
 	// Advise makes a pass life that is too short for the cadence a warning instead of a refusal; for local use (F36).
 	Advise bool
 }
@@ -109,6 +112,7 @@ type API struct {
 	keys     Keys
 	passes   *passes
 	views    *views
+	door     *failopen.Door // nil where it stays shut
 	logger   *slog.Logger
 	metrics  *Metrics
 	cfg      Config
@@ -132,7 +136,12 @@ func New(room Room, lines Lines, statuses Statuses, orders Submitter, open *stre
 			verifier[id] = key
 		}
 	}
+	var door *failopen.Door
+	if cfg.FailOpen > 0 {
+		door = failopen.New(cfg.FailOpen, nil)
+	}
 	return &API{
+		door: door,
 		room: room, lines: lines, paces: newPaces(cfg.PollExcess), statuses: statuses, orders: orders, streams: open, keys: keys,
 		crowd: streams.NewCrowd(open, lines), asking: make(chan struct{}, askingMax), tokens: newStreamTokens(keys.Tickets),
 		passes: newPasses(verifier),

@@ -23,6 +23,7 @@ var (
 	errTicketForeign  = errors.New("the ticket is another person's or another product's")
 	errPassInvalid    = errors.New("the pass is not valid")
 	errPassForeign    = errors.New("the pass is another person's or another product's")
+	errPassPlaceless  = errors.New("the pass is of no place in the line")
 	errNotFound       = errors.New("no such path")
 	errMethod         = errors.New("the path has no such method")
 	errUnknownProduct = errors.New("no such product")
@@ -57,6 +58,7 @@ func answers() []answer {
 		{errPassInvalid, 401, "pass-invalid", "The pass is not valid", 0},
 		{submit.ErrNeedsPass, 401, "pass-invalid", "The pass is not valid", 0},
 		{errPassForeign, 403, "pass-foreign", "The pass belongs to another person or product", 0},
+		{errPassPlaceless, 403, "pass-placeless", "The pass was handed out without the line and buys nothing here; join the line", 0},
 		{submit.ErrLapsed, 403, "lapsed", "The pass has lapsed", 0},
 		{submit.ErrRevoked, 403, "revoked", "The admission was revoked", 0},
 		{waitingroom.ErrBanned, 403, "revoked", "The admission was revoked", 0},

@@ -76,7 +76,8 @@ func (a *API) ticket(r *http.Request, who person, p product.ID, required bool) (
 	return &t, nil
 }
 
-// pass reads the pass, which must be of this person and, unless p is empty, of this product. It returns nil without one.
+// pass reads the pass, which must be of this person and, unless p is empty, of this product. It returns nil without one; one of no place
+// counts as none, unless it is required.
 func (a *API) pass(r *http.Request, who person, p product.ID, required bool) (pass.Pass, string, bool, error) {
 	if len(r.Header.Values(headerPass)) == 0 && !required {
 		return pass.Pass{}, "", false, nil
@@ -86,11 +87,18 @@ func (a *API) pass(r *http.Request, who person, p product.ID, required bool) (pa
 		return pass.Pass{}, "", false, err
 	}
 	got, err := a.passes.verify(text)
-	if err != nil {
+	placeless := errors.Is(err, pass.ErrPlaceless)
+	if err != nil && !placeless {
 		return pass.Pass{}, "", false, faulty(errPassInvalid, headerPass, "expected the pass of an admission")
 	}
 	if got.User != who.id || p != "" && got.Product != p {
 		return pass.Pass{}, "", false, faulty(errPassForeign, headerPass, "expected this person's pass for this product")
+	}
+	if placeless && required {
+		return pass.Pass{}, "", false, faulty(errPassPlaceless, headerPass, "expected the pass of an admission")
+	}
+	if placeless { // no order is of it
+		return pass.Pass{}, "", false, nil
 	}
 	return got, text, true, nil
 }

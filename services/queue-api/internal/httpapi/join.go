@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/ticket"
 	"hanjul/pkg/waitingroom"
 )
@@ -26,12 +27,13 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.claim(r.Context(), &c); err != nil {
-		return err
+	a.remember(r.Context(), c.product)
+	s, err := a.enter(r.Context(), &c)
+	if d, let := a.letIn(&c, redisconn.Away(err) != nil); let {
+		return send(w, http.StatusOK, joined{d, false})
 	}
-	s, err := a.room.Join(r.Context(), c.product, c.who.hash, c.claim)
 	if err != nil {
-		return a.views.missing(r.Context(), c.product, err)
+		return err
 	}
 	d, err := a.describe(r.Context(), &c, s, a.fresh(c.product))
 	if err != nil {
@@ -47,6 +49,18 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Location", "/v1/products/"+string(c.product)+"/queue")
 	}
 	return send(w, status, &joined{d, !s.Created})
+}
+
+// enter joins the line.
+func (a *API) enter(ctx context.Context, c *call) (waitingroom.Standing, error) {
+	if err := a.claim(ctx, c); err != nil {
+		return waitingroom.Standing{}, err
+	}
+	s, err := a.room.Join(ctx, c.product, c.who.hash, c.claim)
+	if err != nil {
+		return s, a.views.missing(ctx, c.product, err)
+	}
+	return s, nil
 }
 
 // call is what every call about a line has: the person, the product, and the ticket, if any.

@@ -14,6 +14,7 @@ import (
 const (
 	MetricRequests   = "hanjul_api_requests_total"
 	MetricHopSeconds = "hanjul_api_hop_seconds"
+	MetricFailOpen   = "hanjul_api_fail_open_passes_total"
 	MetricPolls      = "hanjul_api_polls_total"
 	MetricStreamEnds = "hanjul_api_stream_ends_total"
 	MetricLineEnds   = "hanjul_api_line_stream_ends_total"
@@ -26,7 +27,7 @@ const (
 type Metrics struct {
 	requests, polls, ends *prometheus.CounterVec
 	lineEnds              *prometheus.CounterVec
-	lineTold              prometheus.Counter
+	lineTold, placeless   prometheus.Counter
 	hops                  *prometheus.HistogramVec
 	ratio, waits          prometheus.Histogram
 }
@@ -49,6 +50,9 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		lineTold: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: MetricLineTold, Help: "Messages to people in line over their streams.",
 		}),
+		placeless: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: MetricFailOpen, Help: "Passes of no place told while Redis was away; one that is told again counts again.",
+		}),
 		ratio: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: MetricWaitRatio, Help: "Actual wait of the admitted, divided by the first wait that they were told, both from the join on.",
 			Buckets: []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2, 4, 10},
@@ -61,7 +65,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: MetricHopSeconds, Help: "Time from a request's head to its answer, by operation.", Buckets: telemetry.DurationBuckets(),
 		}, []string{"operation"}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.lineEnds, m.lineTold, m.hops, m.ratio, m.waits} {
+	for _, c := range []prometheus.Collector{m.requests, m.polls, m.ends, m.lineEnds, m.lineTold, m.placeless, m.hops, m.ratio, m.waits} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -111,5 +115,7 @@ func (m *Metrics) waited(promised, took int64) {
 }
 
 func (m *Metrics) ended(cause string) { m.ends.WithLabelValues(cause).Inc() }
+
+func (m *Metrics) letIn() { m.placeless.Inc() }
 
 func (m *Metrics) polled(status string) { m.polls.WithLabelValues(status).Inc() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hanjul/pkg/product"
+	"hanjul/pkg/redisconn"
 	"hanjul/pkg/waitingroom"
 	"hanjul/services/queue-api/internal/live"
 )
@@ -22,7 +23,13 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if pause, ok := a.paces.admit(c.who.hash, c.product); !ok {
 		return &fault{err: errTooFast, retry: pause}
 	}
+	a.remember(r.Context(), c.product)
 	s, seen, err := a.stands(r.Context(), &c)
+	if d, let := a.letIn(&c, seen.away || redisconn.Away(err) != nil); let {
+		a.paces.told(c.who.hash, c.product, d.NextPollMS)
+		a.metrics.polled(d.Status)
+		return send(w, http.StatusOK, d)
+	}
 	if err != nil {
 		return err
 	}
@@ -40,6 +47,7 @@ type moment struct {
 	age  time.Duration
 	flow live.Flow
 	lag  time.Duration
+	away bool // Redis is not asked now
 }
 
 // fresh is the moment of an answer of Redis.
@@ -89,5 +97,5 @@ func waits(place product.Place, look live.Look) (waitingroom.Standing, moment) {
 		Product: waitingroom.Sale{
 			State: v.State, QueueOn: v.QueueOn, Reason: v.Reason, OpenedUS: v.OpenedUS, PassEpoch: v.PassEpoch, StockKnown: v.StockKnown, Base: v.Base,
 		},
-	}, moment{age: look.Age, flow: look.Flow, lag: look.Lag}
+	}, moment{age: look.Age, flow: look.Flow, lag: look.Lag, away: look.Away}
 }

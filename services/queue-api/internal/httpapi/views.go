@@ -93,6 +93,21 @@ func (v *views) get(ctx context.Context, p product.ID) (waitingroom.ProductView,
 	return asked.state, asked.err
 }
 
+// remembered is how long the last state counts that was read of a product while Redis is away.
+const remembered = time.Hour
+
+// last is the state that was read last, and when, if that was not too long ago. It asks nobody.
+func (v *views) last(p product.ID) (waitingroom.ProductView, time.Time, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	entry := v.all[p]
+	if entry == nil || entry.until.IsZero() {
+		return waitingroom.ProductView{}, time.Time{}, false
+	}
+	at := entry.until.Add(-viewLife)
+	return entry.state, at, time.Since(at) < remembered
+}
+
 // keep notes a state that was read, and says once when the pass's life is too short for the cadence: somebody who polls as
 // asked could then be late for the own turn (F36).
 func (v *views) keep(p product.ID, state waitingroom.ProductView) error {
