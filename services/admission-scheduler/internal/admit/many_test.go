@@ -3,6 +3,7 @@ package admit_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -113,6 +114,14 @@ func (c *counted) begin(t *testing.T, sources map[admit.Trigger]admit.Source) *s
 	return &scheduler{registry: registry}
 }
 
+// oneProcessor is for bubbles of many goroutines, in tests that are not parallel: of timers that are due while goroutines select on them, two
+// may fire at once on two processors, and do so under one name for the race detector, which ends the whole process then.
+func oneProcessor(t *testing.T) {
+	t.Helper()
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
 // What products cost in commands of Redis (TestEachCallIsOneCommand). A line that moves is looked at every 40 ms at the usual rate of 50 and
 // burst of 5, and compared with the books once a second; one that rests is compared and looked at once a second; the catalogue is written once a second.
 const (
@@ -124,7 +133,7 @@ const (
 // A thousand products of which a hundred move cost calls of Redis for the hundred, and now and then one for each of the others; the clock is
 // the test's, so the counts are exact.
 func TestProductsThatNobodyWaitsForAreLookedAtRarely(t *testing.T) {
-	t.Parallel()
+	oneProcessor(t)
 	heard := func(ctx context.Context, begun func(), _ func(product.ID)) error {
 		begun()
 		<-ctx.Done()
@@ -136,7 +145,6 @@ func TestProductsThatNobodyWaitsForAreLookedAtRarely(t *testing.T) {
 		settle   time.Duration // until empty lines are at rest
 	}{"Heard": {map[admit.Trigger]admit.Source{admit.PubSub: heard}, 1000, 2 * time.Second}, "NotHeard": {nil, 200, 6 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const seconds = 2
 				products, moving, sources, settle := c.products, c.products/10, c.sources, c.settle
@@ -218,7 +226,7 @@ func TestEachCallIsOneCommand(t *testing.T) {
 
 // Products come into the books and go from them while the loop runs: each is looked at while it is there, and costs nothing afterwards.
 func TestProductsComeAndGo(t *testing.T) {
-	t.Parallel()
+	oneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		looks := map[product.ID]int{}
@@ -262,7 +270,7 @@ func TestProductsComeAndGo(t *testing.T) {
 
 // Every reason why nobody was let through is a metric of its own, and so is each kind of failure; none of them keeps another product from its turn.
 func TestEveryReasonIsCounted(t *testing.T) {
-	t.Parallel()
+	oneProcessor(t)
 	synctest.Test(t, func(t *testing.T) {
 		reasons := []product.ID{"admitted", "lost", "error"}
 		for _, r := range []waitingroom.AdmitReason{
