@@ -77,8 +77,8 @@ CHECKS ?= 1000
 STEPS  ?= 60
 
 .PHONY: test-model
-test-model: build warn-race ## many more random lives of a line against the plain model (CHECKS=1000 STEPS=60)
-	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 1h -run TestLifeAgainstModel hanjul/pkg/waitingroom \
+test-model: build warn-race ## more random lives of a line, its clock and its absent people against plain models (CHECKS=1000 STEPS=60)
+	$(BIN)/hanjul-local with-servers -- $(GO_TEST) -count=1 -timeout 1h -run AgainstModel hanjul/pkg/waitingroom \
 		-rapid.checks=$(CHECKS) -rapid.steps=$(STEPS)
 
 .PHONY: test-gate

@@ -19,7 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("rapid.steps", "50") // of a life, on average, where the command line says nothing else; the flag is there
+	// Random lives of each test, and moves of one on average, where the command line says nothing else; the flags are there.
+	_ = flag.Set("rapid.checks", "40")
+	_ = flag.Set("rapid.steps", "50")
 	localtest.Main(m)
 }
 
