@@ -25,6 +25,7 @@ type route struct {
 func (a *API) routes() []route {
 	return []route{
 		{http.MethodGet, "/.well-known/jwks.json", "readKeys", a.readKeys, false},
+		{http.MethodGet, "/v1/pass", "checkPass", a.checkPass, false},
 		{http.MethodGet, "/v1/products/{product}", "readProduct", a.readProduct, false},
 		{http.MethodPost, "/v1/products/{product}/queue", "join", a.join, false},
 		{http.MethodGet, "/v1/products/{product}/queue", "status", a.status, false},
