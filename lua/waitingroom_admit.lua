@@ -36,11 +36,11 @@ local settings, clock, waiting, active = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local who, whot, stock, tally, admits, judged = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local changes, away, awaytill, seen = KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 
-local SWEEP = 200 -- leases lapsed per call; the caller calls again when it is told as many
+local SWEEP = 100 -- leases lapsed per call; the caller calls again when it is told as many
 local PRUNE = 100 -- records and orders forgotten per call
 local KEEP = 120  -- seconds of admits
-local AWAY = 200  -- people looked at for absence per call
-local GRACE = 100 -- graces ended per call
+local AWAY = 100  -- people looked at for absence per call
+local GRACE = 50  -- graces ended per call
 local ZONE = 50000 -- most people near the front, whose absence is watched
 
 local function text(n) return string.format('%.0f', n) end

@@ -40,7 +40,7 @@ const (
 // AdmitResult is what one call did.
 type AdmitResult struct {
 	Admitted int
-	Lapsed   int // passes whose time was over, freed by this call; at most 200, so call again when it is 200
+	Lapsed   int // passes whose time was over, freed by this call; at most 100, so call again when it is 100
 	Reason   AdmitReason
 	// Waits are, for those among the admitted who were let through because a slot became free in a line that was held up by its
 	// capacity, how long that slot had been free. Admissions that waited for a token or for somebody to come have none.

@@ -225,7 +225,7 @@ func TestAdmitLapsesInSlices(t *testing.T) {
 		b.check(b.room.Expire(b.ctx, b.product, user(n)))
 	}
 	b.put(func(s *product.Settings) { s.State = product.Paused })
-	for _, want := range []int{200, 50, 0} {
+	for _, want := range []int{100, 100, 50, 0} {
 		if r := b.admitOnce(1); r.Lapsed != want || r.Active != 0 {
 			t.Fatalf("admit: %+v, expected %d lapsed", r, want)
 		}

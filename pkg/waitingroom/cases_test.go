@@ -30,7 +30,7 @@ func TestCases(t *testing.T) {
 		for n := range 3 * next {
 			b.join(user(passes + n))
 		}
-		for _, lapsed := range []int{200, 200, 50, 0} {
+		for _, lapsed := range []int{100, 100, 100, 100, 50, 0} {
 			r := b.admitOnce(next)
 			if r.Lapsed != lapsed {
 				t.Fatalf("admit: %+v, expected %d lapsed", r, lapsed)

@@ -34,7 +34,7 @@ func (b *bundle) watched(people int, change func(*product.Settings)) (places []p
 	for n := range people {
 		places = append(places, b.join(user(n)).Place)
 	}
-	for range people/200 + 1 {
+	for range people/100 + 1 {
 		b.admitOnce(1)
 	}
 	return places
@@ -131,10 +131,10 @@ func TestCrowdOfAbsentPeople(t *testing.T) {
 	b.set("cap", 10)
 	b.awaitTokens()
 	var moved []int
-	for len(moved) < 5 && b.found(gone) == waitingroom.Waiting {
+	for len(moved) < 7 && b.found(gone) == waitingroom.Waiting {
 		r := b.admitOnce(2)
 		moved = append(moved, r.Away)
-		if (r.Reason == waitingroom.AdmitAway) != (r.Away == 200) || r.Reason == waitingroom.AdmitAway && r.Admitted > 0 {
+		if (r.Reason == waitingroom.AdmitAway) != (r.Away == 100) || r.Reason == waitingroom.AdmitAway && r.Admitted > 0 {
 			t.Fatalf("admit: %+v", r)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // WatchMax is the most changes, or places of a slice, that one look tells.
-const WatchMax = 2000
+const WatchMax = 1000
 
 // MoveKind is how a line changed.
 type MoveKind byte

@@ -11,10 +11,10 @@ import (
 )
 
 // lapsedMost is how many passes one run of the script frees at most; a run that freed as many may have left some.
-const lapsedMost = 200
+const lapsedMost = 100
 
 // awayCalls is how many more calls a turn makes to move absent people out of the way; what they leave waits for the next turn.
-const awayCalls = 25
+const awayCalls = 50
 
 // turn asks the line to move, as often as it gives all it was asked for within the plan, and says when to ask again.
 func (n *line) turn(ctx context.Context) (time.Duration, error) {

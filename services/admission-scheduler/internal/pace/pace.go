@@ -9,9 +9,9 @@ import (
 
 const (
 	// BatchMax bounds one call of the admit script, so that it never holds Redis up for long.
-	BatchMax = 200
+	BatchMax = 100
 	// CallsMax bounds the calls of one turn: what it cannot take waits for the next turn, and other products get theirs.
-	CallsMax = 25
+	CallsMax = 50
 	// Least is the shortest time between two turns of a product. Above Burst/Least admissions a second, the burst must be
 	// raised for the rate to be reached.
 	Least = 5 * time.Millisecond

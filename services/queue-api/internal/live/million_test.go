@@ -344,16 +344,16 @@ func (m *million) slices(c *crowd) {
 	m.config("slowlog-log-slower-than", "0")
 	var runs, processor []float64
 	for range sliceRounds {
-		m.old(k.Active, 200)
-		m.old(k.Seen, 199) // with one more it would look for others before it lets anybody through
-		m.old(k.AwayTill, 100)
+		m.old(k.Active, 100)
+		m.old(k.Seen, 99) // with one more it would look for others before it lets anybody through
+		m.old(k.AwayTill, 50)
 		m.old(k.WhoT, 100)
 		m.check(m.rdb.SlowLogReset(m.Context()).Err())
 		spent := m.info("cpu", "used_cpu_user_main_thread") + m.info("cpu", "used_cpu_sys_main_thread")
-		r, err := m.admitter.Admit(m.Context(), c.id, 200)
+		r, err := m.admitter.Admit(m.Context(), c.id, 100)
 		m.check(err)
 		spent = m.info("cpu", "used_cpu_user_main_thread") + m.info("cpu", "used_cpu_sys_main_thread") - spent
-		if r.Admitted != 200 || r.Lapsed == 0 || r.Away == 0 {
+		if r.Admitted != 100 || r.Lapsed == 0 || r.Away == 0 {
 			m.Fatalf("%+v", r)
 		}
 		runs, processor = append(runs, float64(m.slow().Microseconds())/1000), append(processor, spent*1000)
