@@ -30,7 +30,7 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 	a.remember(r.Context(), c.product)
 	s, err := a.enter(r.Context(), &c)
 	if d, let := a.letIn(&c, redisconn.Away(err) != nil); let {
-		return send(w, http.StatusOK, joined{d, false})
+		return again(w, http.StatusOK, d.NextPollMS, &joined{d, false})
 	}
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (a *API) join(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusCreated
 		w.Header().Set("Location", "/v1/products/"+string(c.product)+"/queue")
 	}
-	return send(w, status, &joined{d, !s.Created})
+	return again(w, status, d.NextPollMS, &joined{d, !s.Created})
 }
 
 // enter joins the line.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -163,6 +164,19 @@ func TestFirstPollIsSoon(t *testing.T) {
 	a := b.Person("b").Join(t)
 	if next, _ := a.Body["next_poll_ms"].(float64); next < 800 || next > 1200 {
 		t.Fatal(a)
+	}
+}
+
+// TestThePauseIsInTheHeader too, in whole seconds and never shorter: whoever obeys either is not refused.
+func TestThePauseIsInTheHeader(t *testing.T) {
+	t.Parallel()
+	b := apitest.New(t, apitest.Options{Surface: func(c *httpapi.Config) { c.Cadence.Near, c.Cadence.Far = 1500*time.Millisecond, 7*time.Second }})
+	p, outside := b.Person("a"), b.Person("b")
+	for name, a := range map[string]apitest.Answer{"joined": p.Join(t), "again": p.Join(t), "polled": p.Poll(t), "not in line": outside.Poll(t)} {
+		next, _ := a.Body["next_poll_ms"].(float64)
+		if want := strconv.Itoa(int(math.Ceil(next / 1000))); next <= 0 || a.Header.Get("Retry-After") != want {
+			t.Errorf("%s: Retry-After %q, expected %q: %v", name, a.Header.Get("Retry-After"), want, a)
+		}
 	}
 }
 

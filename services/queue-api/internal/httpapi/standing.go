@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"hanjul/pkg/order"
@@ -292,6 +293,13 @@ func (a *API) want(ctx context.Context, w orderstatus.Wanted) {
 	if err := a.statuses.Want(ctx, w); err != nil {
 		a.logger.DebugContext(ctx, "status not asked for", "order_id", w.OrderID, "err", err)
 	}
+}
+
+// again sends an answer about a person who is to ask again after a pause, and says so in the header too: in whole seconds, for clients that
+// heed nothing else.
+func again(w http.ResponseWriter, status int, pauseMS int64, body any) error {
+	w.Header()["Retry-After"] = []string{strconv.FormatInt((pauseMS+999)/1000, 10)}
+	return send(w, status, body)
 }
 
 // send writes a JSON answer.

@@ -28,7 +28,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if d, let := a.letIn(&c, seen.away || redisconn.Away(err) != nil); let {
 		a.paces.told(c.who.hash, c.product, d.NextPollMS)
 		a.metrics.polled(d.Status)
-		return send(w, http.StatusOK, d)
+		return again(w, http.StatusOK, d.NextPollMS, &d)
 	}
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	a.paces.told(c.who.hash, c.product, d.NextPollMS)
 	a.metrics.polled(d.Status)
-	return send(w, http.StatusOK, &d)
+	return again(w, http.StatusOK, d.NextPollMS, &d)
 }
 
 // moment is when an answer about a person is of, and how the line moved then.
