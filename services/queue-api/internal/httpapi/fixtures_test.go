@@ -39,3 +39,23 @@ func ban(t *testing.T, b *apitest.Bundle, p *apitest.Person) {
 	t.Helper()
 	b.Evict(t, p, time.Now().Add(time.Hour))
 }
+
+// counted sums up a counter: what it counted under one label, or all of it where that is empty.
+func counted(t *testing.T, b *apitest.Bundle, name, label string) (sum float64) {
+	t.Helper()
+	families, err := b.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if label == "" || m.GetLabel()[0].GetValue() == label {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}

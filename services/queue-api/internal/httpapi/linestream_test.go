@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"hanjul/pkg/ticket"
 	"hanjul/services/queue-api/internal/apitest"
 	"hanjul/services/queue-api/internal/httpapi"
@@ -81,22 +79,6 @@ func untilEnd(t *testing.T, s *apitest.Stream, reason string) {
 	s.End(t)
 }
 
-func lineEnded(t *testing.T, b *apitest.Bundle, cause string) float64 {
-	t.Helper()
-	families, err := b.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == httpapi.MetricLineEnds && m.GetLabel()[0].GetValue() == cause {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
 func TestLineStream(t *testing.T) {
 	t.Parallel()
 
@@ -147,7 +129,7 @@ func TestLineStream(t *testing.T) {
 			t.Fatal(e)
 		}
 		s.End(t)
-		apitest.Eventually(t, "counted", func() bool { return lineEnded(t, b, "finished") == 1 })
+		apitest.Eventually(t, "counted", func() bool { return counted(t, b, httpapi.MetricLineEnds, "finished") == 1 })
 	})
 
 	inBoth(t, "GoesOnBehindTheLastEvent", func(t *testing.T, open opener) {
@@ -267,7 +249,7 @@ func TestLineStream(t *testing.T) {
 		want(t, people[2].Poll(t), http.StatusOK, map[string]any{"stream_url": nil, "stream_url_reason": "streams_full"})
 		first.Close()
 		apitest.Eventually(t, "its place", func() bool { return open(t, base, addresses[2], "").Problem == "" })
-		apitest.Eventually(t, "gone", func() bool { return lineEnded(t, b, "gone") > 0 })
+		apitest.Eventually(t, "gone", func() bool { return counted(t, b, httpapi.MetricLineEnds, "gone") > 0 })
 	})
 
 	inBoth(t, "SaysOnceThatItIsStaleWhileRedisIsAway", func(t *testing.T, open opener) {
@@ -302,7 +284,7 @@ func TestLineStream(t *testing.T) {
 		for i, p := range people {
 			until(t, open(t, base, streamURL(t, p), ""), "position", float64(i+1))
 		}
-		refreshes := func() float64 { return counted(t, b, live.MetricRefreshes) }
+		refreshes := func() float64 { return counted(t, b, live.MetricRefreshes, "") }
 		count := &counter{}
 		before := refreshes()
 		b.Redis.AddHook(count)
@@ -312,73 +294,6 @@ func TestLineStream(t *testing.T) {
 			t.Fatalf("%v commands for 40 streams while the line was refreshed %v times", commands, done)
 		}
 	})
-}
-
-// counted sums up a counter.
-func counted(t *testing.T, b *apitest.Bundle, name string) (sum float64) {
-	t.Helper()
-	families, err := b.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			for _, m := range f.GetMetric() {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
-}
-
-// TestSockets: what is no handshake is a problem as others are, a socket is opened for no page of another origin, and a reader who talks is
-// turned away.
-func TestSockets(t *testing.T) {
-	t.Parallel()
-	b, base := inLine(t, apitest.Options{Surface: func(c *httpapi.Config) {
-		var err error
-		if c.Origins, err = httpapi.NewOrigins([]string{shop}); err != nil {
-			t.Fatal(err)
-		}
-	}})
-	p := queue(t, b, 1)[0]
-	address := streamURL(t, p)
-	ask := func(change func(http.Header)) apitest.Answer {
-		t.Helper()
-		header := map[string]string{}
-		asked := apitest.Handshake()
-		change(asked)
-		for name := range asked {
-			header[name] = asked.Get(name)
-		}
-		return b.Do(t, apitest.Call{Method: http.MethodGet, Path: address, Header: header})
-	}
-	wantProblem(t, ask(func(h http.Header) { h.Set("Sec-WebSocket-Version", "8") }), http.StatusBadRequest, "malformed-request")
-	wantProblem(t, ask(func(h http.Header) { h.Del("Sec-WebSocket-Key") }), http.StatusBadRequest, "malformed-request")
-	wantProblem(t, ask(func(h http.Header) { h.Set("Connection", "close") }), http.StatusBadRequest, "malformed-request")
-	for _, origin := range []string{"https://evil.example", "null"} {
-		wantProblem(t, ask(func(h http.Header) { h.Set("Origin", origin) }), http.StatusForbidden, "origin-refused")
-	}
-	wantProblem(t, ask(func(h http.Header) { h.Set("Sec-Fetch-Site", "cross-site") }), http.StatusForbidden, "origin-refused")
-
-	conn, _, err := websocket.Dial(t.Context(), base+address, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {shop}}}) //nolint:bodyclose // there is none that must be
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.CloseNow() }()
-	if _, _, err = conn.Read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
-		t.Fatal(err)
-	}
-	for err == nil { // the standing may change meanwhile
-		_, _, err = conn.Read(t.Context())
-	}
-	if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
-		t.Fatal(err)
-	}
-	apitest.Eventually(t, "gone", func() bool { return lineEnded(t, b, "gone") == 1 })
 }
 
 // TestStreamsForTheNearest are offered, and to who holds a pass; the others are told why not.
@@ -467,7 +382,7 @@ func TestTokensOfStreams(t *testing.T) {
 		t.Fatal(e)
 	}
 	s.Close()
-	apitest.Eventually(t, "gone", func() bool { return lineEnded(t, b, "gone") == 1 })
+	apitest.Eventually(t, "gone", func() bool { return counted(t, b, httpapi.MetricLineEnds, "gone") == 1 })
 	if text := log.String(); !strings.Contains(text, "refused") || strings.Contains(text, token[:40]) || strings.Contains(text, expired[:40]) {
 		t.Fatalf("a token is in the log:\n%s", text)
 	}
@@ -509,7 +424,7 @@ func slowReader(t *testing.T, head http.Header) {
 	lines := bufio.NewScanner(client)
 	for lines.Scan() && lines.Text() != "" { // the head, and no more
 	}
-	apitest.Eventually(t, "cut", func() bool { return lineEnded(t, b, "slow") == 1 })
+	apitest.Eventually(t, "cut", func() bool { return counted(t, b, httpapi.MetricLineEnds, "slow") == 1 })
 	if streamURL(t, p) == "" {
 		t.Fatal("its place is not free")
 	}

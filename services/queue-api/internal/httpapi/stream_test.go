@@ -39,22 +39,6 @@ func wantEnd(t *testing.T, s *apitest.Stream) {
 	s.End(t)
 }
 
-func ended(t *testing.T, b *apitest.Bundle, cause string) float64 {
-	t.Helper()
-	families, err := b.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == httpapi.MetricStreamEnds && m.GetLabel()[0].GetValue() == cause {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
 func TestStream(t *testing.T) {
 	t.Parallel()
 
@@ -84,7 +68,7 @@ func TestStream(t *testing.T) {
 			t.Fatal(e)
 		}
 		wantEnd(t, s)
-		if n := ended(t, b, "judged"); n != 1 {
+		if n := counted(t, b, httpapi.MetricStreamEnds, "judged"); n != 1 {
 			t.Fatal(n)
 		}
 	})
@@ -194,7 +178,7 @@ func TestStream(t *testing.T) {
 		}
 		first.Close()
 		apitest.Eventually(t, "its place", func() bool { return open(third).Status == http.StatusOK })
-		apitest.Eventually(t, "gone", func() bool { return ended(t, b, "gone") > 0 })
+		apitest.Eventually(t, "gone", func() bool { return counted(t, b, httpapi.MetricStreamEnds, "gone") > 0 })
 	})
 
 	t.Run("HeartbeatsAndAnEndForOldOnes", func(t *testing.T) {
@@ -343,7 +327,7 @@ func TestStreamOfASlowReader(t *testing.T) {
 	lines := bufio.NewScanner(client)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
 	}
-	apitest.Eventually(t, "cut", func() bool { return ended(t, b, "slow") == 1 })
+	apitest.Eventually(t, "cut", func() bool { return counted(t, b, httpapi.MetricStreamEnds, "slow") == 1 })
 	stream, err := b.Streams.Open(p.OrderID(t), p.Hash())
 	if err != nil {
 		t.Fatal(err)
